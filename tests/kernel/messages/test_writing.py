@@ -1,0 +1,440 @@
+"""Three writings: whatever messages stand in whatever order, the request is valid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputItemParam
+from pydantic import TypeAdapter
+
+from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages.message import (
+    Call,
+    Medium,
+    Message,
+    Part,
+    Result,
+    Thought,
+    Vendor,
+)
+from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Shown
+from tests.validators import NAME, require_request, texts
+
+Json = dict[str, Any]
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAA"
+BYTES = [
+    PNG,
+    "JVBERi0xLjcKJcOkw7zDtsOf",
+    "UklGRiQAAABXQVZFZm10IBAA",
+    "PHN2Zz48L3N2Zz4=",
+]
+TYPES: dict[str, TypeAdapter[Any]] = {
+    "chat": TypeAdapter(list[ChatCompletionMessageParam]),
+    "responses": TypeAdapter(list[ResponseInputItemParam]),
+}
+VENDORS: st.SearchStrategy[Vendor | None] = st.sampled_from(
+    ["chat", "responses", "anthropic", None]
+)
+IDS = st.sampled_from(
+    [
+        None,
+        "",
+        "c1",
+        "c2",
+        "c2",
+        "list_dir:0",
+        "7",
+        "x" * 41,
+        "y" * 80,
+        "né e",
+        "\ud83d",
+    ]
+)
+NAMES = [
+    "tide",
+    "look_up",
+    "look.up",
+    "look up",
+    "n" * 70,
+    "n" * 71,
+    "李",
+    "-",
+    "a\ud83d",
+]
+ARGUMENTS = st.sampled_from(
+    [
+        *("", "null", '{"n":1.10}', '{"n":NaN}', "[1]", "7", '{"p":', '{"n":1e400}'),
+        *('{"a":"\ud83d"}', '{"a":"\\ud83d"}', '{"a":' * 999 + "1" + "}" * 999),
+    ]
+)
+SENT = st.sampled_from(
+    [
+        None,
+        "as text",
+        {"type": "text", "cache_control": {"type": "ephemeral"}, "citations": None},
+        {
+            "type": "text",
+            "cache_control": None,
+            "citations": [{"type": "page_location"}],
+        },
+        {"type": "document", "title": "Lease", "citations": {"enabled": True}},
+        {"type": "search_result", "source": "a", "title": "b", "content": []},
+    ]
+)
+THOUGHTS = st.sampled_from(
+    [
+        Thought(vendor="anthropic", sent={"type": "redacted_thinking", "data": "Em8K"}),
+        Thought(
+            vendor="anthropic",
+            sent={"type": "thinking", "thinking": "I ask.", "signature": "EqQB"},
+        ),
+        Thought(vendor="anthropic", sent={"type": "thinking", "thinking": "I ask."}),
+        Thought(
+            vendor="responses",
+            sent={"type": "reasoning", "id": "rs_1", "summary": [], "status": None}
+            | {"encrypted_content": "gAAA"},
+        ),
+        Thought(vendor="chat", sent="I ask.", words="I ask."),
+    ]
+)
+MEDIA = st.builds(
+    Medium,
+    mime_type=st.sampled_from(
+        [None, "image/png", "image/svg+xml", "application/pdf", "audio/wav"]
+    ),
+    url=st.sampled_from([None, "https://img.example/m.png", "file:///m", "data:x"]),
+    base64=st.sampled_from([None, "no base64", *BYTES]),
+    file_id=st.sampled_from([None, "file-1"]),
+    name=st.sampled_from([None, "report.pdf"]),
+    width=st.sampled_from([None, 400]),
+    height=st.just(100),
+    detail=st.sampled_from([None, "high", "full"]),
+)
+ENDS = st.sampled_from(["", " ", " \n", "\ud83d"])
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> list[Shown]:
+    """Messages of all kinds in any order, each saying words that no other says."""
+    numbers = count()
+
+    def words() -> str:
+        return f"word{next(numbers)}." + draw(ENDS)
+
+    def parts(most: int = 2) -> tuple[Part, ...]:
+        return tuple(part() for _ in range(draw(st.integers(0, most))))
+
+    def part() -> Part:
+        kind = draw(st.sampled_from(["text"] * 4 + ["image", "audio", "file", "video"]))
+        blank = kind == "text" and draw(st.integers(0, 5)) == 0
+        return Part(
+            kind=kind,  # type: ignore[arg-type]  # one of them
+            words=draw(ENDS) if blank or kind != "text" else words(),
+            medium=None if kind == "text" else draw(MEDIA),
+            sent=draw(SENT),
+            vendor=draw(VENDORS),
+        )
+
+    def call() -> Call:
+        return Call(
+            id=draw(IDS),
+            name=draw(st.sampled_from([None, *NAMES])),
+            arguments=draw(ARGUMENTS),
+            kind=draw(st.sampled_from(["function", "function", "custom", "server"])),
+            sent=draw(SENT),
+            vendor=draw(VENDORS),
+        )
+
+    def result() -> Result:
+        name = draw(st.sampled_from([None, *NAMES]))
+        failed = draw(st.booleans())
+        said = (Part(kind="text", words=words()), *parts(1))
+        vendor = draw(VENDORS)
+        return Result(
+            id=draw(IDS),
+            name=name,
+            parts=said,
+            failed=failed,
+            sent=draw(SENT),
+            vendor=vendor,
+        )
+
+    def shown(number: int) -> Shown:
+        role = draw(st.sampled_from(["user", "assistant", "assistant", "tool", "tool"]))
+        some = st.integers(0, 2) if role == "assistant" else st.just(0)
+        called = tuple(call() for _ in range(draw(some)))
+        answers = (
+            draw(st.integers(0, 2)) if role == "tool" else draw(st.integers(0, 3)) // 3
+        )
+        message = Message(
+            role=role,  # type: ignore[arg-type]  # one of them
+            name=draw(
+                st.sampled_from([None, "", "Ann", "Keeper Ňová", "李", "z" * 65])
+            ),
+            parts=parts() if draw(st.booleans()) else (),
+            calls=called,
+            results=tuple(result() for _ in range(answers)),
+            refusal=words() if draw(st.integers(0, 6)) == 0 else None,
+            thoughts=tuple(draw(st.lists(THOUGHTS, max_size=1))),
+        )
+        return Shown(
+            message=message,
+            seed=f"seed {number}",
+            thoughts=draw(st.booleans()),
+            media=draw(st.integers(0, 4)) > 0,
+        )
+
+    return [shown(number) for number in range(draw(st.integers(1, 8)))]
+
+
+def requested(shown: Sequence[Shown], vendor: Vendor, ids: Ids | None = None) -> Json:
+    """The request of these messages alone, with definitions of two tools."""
+    ids = ids or Ids(names=Names(["look_up", "look.up"]))
+    written = writing.write(shown, vendor, ids=ids)
+    assert len(written) == len(shown)
+    listed = [text for each in written for text in each]
+    form = FORMATS[vendor]
+    defined = [{"type": "function", "function": {"name": n}} for n in NAMES[1:3]]
+    joined = ",".join([*writing.first(form, listed), *listed])
+    tools = writing.tools(form, json.dumps(defined), ids)
+    raw = f'{{"{form.field}":[{joined}],"tools":{tools}}}'
+    raw.encode()
+    found: Json = json.loads(raw, parse_constant=pytest.fail)
+    return found
+
+
+def require_types(vendor: str, request: Json) -> None:
+    """What the vendor's own types take; those of sequences only as they are read."""
+    if vendor in TYPES:
+        listed = request[FORMATS[vendor].field]  # type: ignore[index]  # one of them
+        _read(TYPES[vendor].validate_python(listed, strict=True, extra="forbid"))
+
+
+def _read(value: Any) -> None:
+    if isinstance(value, dict):
+        value = value.values()
+    if not isinstance(value, str | int | None):
+        for each in value:
+            _read(each)
+
+
+def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
+    """Who says what, tools included."""
+    for each in request[FORMATS[vendor].field]:  # type: ignore[index]  # one of them
+        content = each.get("content", "")
+        for block in content if isinstance(content, list) else [content]:
+            result = isinstance(block, dict) and block.get("type") == "tool_result"
+            role = each.get("role", "tool")
+            yield "tool" if result else role, json.dumps(block)
+        yield "tool", json.dumps(each.get("output"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
+def test_valid_by_vendors_types(talk: list[Shown], vendor: Vendor) -> None:
+    request = requested(talk, vendor)
+    if request[FORMATS[vendor].field]:
+        require_types(vendor, request)
+        require_request(vendor, request)
+        last = request[FORMATS[vendor].field][-1]
+        if last.get("role") == "assistant":
+            ends = [*texts(last.get("content"))][-1]
+            assert ends == ends.rstrip()
+
+
+@settings(deadline=None, max_examples=40)
+@given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
+def test_roles_never_change(talk: list[Shown], vendor: Vendor) -> None:
+    """Each word is said once, by who said it."""
+    found = [*speakers(vendor, requested(talk, vendor))]
+    for each in talk:
+        message = each.message
+        said = [(message.role, part) for part in message.parts]
+        said += [("tool", part) for result in message.results for part in result.parts]
+        wanted = [(role, part.words.split(".")[0]) for role, part in said]
+        wanted += [(message.role, (message.refusal or "").split(".")[0])]
+        for role, word in wanted:
+            if word.startswith("word"):
+                assert [who for who, text in found if f"{word}." in text] == [role]
+
+
+@settings(deadline=None, max_examples=40)
+@given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
+def test_base64_is_never_text(talk: list[Shown], vendor: Vendor) -> None:
+    for text in texts(requested(talk, vendor)):
+        assert not any(each in text for each in BYTES)
+
+
+@settings(deadline=None, max_examples=40)
+@given(talk=talks(), vendor=st.sampled_from([*FORMATS]), data=st.data())
+def test_ids_are_stable_over_turns(
+    talk: list[Shown], vendor: Vendor, data: st.DataObject
+) -> None:
+    """What comes later changes no id; what leaves changes nothing of what stays."""
+    ids = Ids()
+    whole = writing.write(talk, vendor, ids=ids)
+    earlier = data.draw(st.integers(0, len(talk)))
+    before, after = (
+        call_ids(requested(part, vendor)) for part in (talk[:earlier], talk)
+    )
+    assert after[: len(before)] == before
+    spans = [*writing.groups([each.message for each in talk])]
+    assert [n for start, end in spans for n in range(start, end)] == [*range(len(talk))]
+    # Thoughts alone are followed by what they are of.
+    start = data.draw(st.sampled_from(spans))[0]
+    assert writing.write(talk[start:], vendor, ids=ids) == whole[start:]
+
+
+def call_ids(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [found for each in value for found in call_ids(each)]
+    if not isinstance(value, dict):
+        return []
+    if "call_id" in value:
+        return [value["call_id"]] if not value["type"].endswith("_output") else []
+    if "id" in value and value.get("type") in ("tool_use", "function", "custom"):
+        return [value["id"]]
+    return call_ids([each for key, each in value.items() if key != "tools"])
+
+
+@given(names=st.lists(st.sampled_from(NAMES) | st.text(min_size=1), unique=True))
+def test_mended_names_find_their_tool(names: list[str]) -> None:
+    mended = Names(names)
+    written = [mended.written(name) for name in names]
+    assert all(map(NAME.fullmatch, written))
+    assert [mended.meant(each) for each in written] == names
+    assert all(n == w for n, w in zip(names, written, strict=True) if NAME.fullmatch(n))
+    assert {n: Names(names[::-1]).written(n) for n in names} == dict(
+        zip(names, written, strict=True)
+    )
+
+
+def said(role: Any, words: str = "", **more: Any) -> Shown:
+    parts = (Part(kind="text", words=words),) if words else ()
+    message = Message(role=role, parts=parts, **more)
+    return Shown(message=message, seed=f"{role} {words} {more}")
+
+
+def answer(call_id: str | None, words: str, *parts: Part) -> Result:
+    return Result(id=call_id, parts=(Part(kind="text", words=words), *parts))
+
+
+TRAM, TIDE = Call(id="a", name="tram"), Call(id="b", name="tide", arguments="low?")
+PICTURE = Part(kind="image", words="", medium=Medium(base64=PNG, width=4, height=3))
+
+
+def test_calls_and_results_over_several_messages_are_next_to_each_other() -> None:
+    talk = [
+        said("assistant", "I look.", calls=(TRAM,)),
+        said("assistant", calls=(TIDE,)),
+        said("tool", results=(answer("b", "low"),)),
+        said("user", "Hurry.", results=(answer("a", "10:40", PICTURE),)),
+    ]
+    asked, low, tram, shown, hurry = requested(talk, "chat")["messages"]
+    assert [call["id"] for call in asked["tool_calls"]] == ["a", "b"]
+    assert asked["tool_calls"][1]["function"]["arguments"] == '{"input":"low?"}'
+    assert (low["content"], tram["content"]) == ("low", "10:40\n[image 4×3]")
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
+    assert hurry == {"role": "user", "content": "Hurry."}
+    _, uses, results, _ = requested(talk, "anthropic")["messages"]
+    assert [block["type"] for block in uses["content"]] == ["text", *["tool_use"] * 2]
+    assert results["content"][1]["content"][1]["type"] == "image"
+
+
+def test_a_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
+    talk = [
+        said("assistant", calls=(TRAM,)),
+        said("user", "Hurry!"),
+        said("tool", results=(answer("a", "10:40"),)),
+        said("tool", results=(answer("a", "10:41"),)),
+    ]
+    written = writing.write(talk, "responses", ids=Ids())
+    items = [json.loads(f"[{','.join(each)}]") for each in written]
+    assert items[0][1]["output"] == "[no result was recorded]"
+    assert [(call["name"], result["output"]) for call, result in items[2:]] == [
+        ("tram", "10:40"),
+        ("tram", "10:41"),
+    ]
+
+
+def test_results_without_ids_answer_calls_without_ids_in_order() -> None:
+    calls = tuple(replace(call, id=None) for call in (TRAM, TIDE))
+    results = [said("tool", text) for text in ("10:40", "low")]
+    _, *found = requested([said("assistant", calls=calls), *results], "chat")[
+        "messages"
+    ]
+    assert [each["content"] for each in found] == ["10:40", "low"]
+
+
+def test_what_a_server_called_itself_is_a_line_of_the_assistant() -> None:
+    search = Call(id="s", name="web_search", values={"query": "trams"}, kind="server")
+    for vendor in FORMATS:
+        request = requested(
+            [said("user", "Go."), said("assistant", calls=(search,))], vendor
+        )
+        assert request[FORMATS[vendor].field][1] == {
+            "role": "assistant",
+            "content": '[called web_search: "trams"]',
+        }
+
+
+def test_a_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
+    results = (answer("a", "long"), answer("b", "longer"))
+    both = replace(said("user", "Hurry.", results=results), text="[shortened] lo")
+    talk = [said("assistant", calls=(TRAM, TIDE)), both]
+    assert [each["content"] for each in requested(talk, "chat")["messages"][1:]] == [
+        *("[shortened] lo", "", "Hurry.")
+    ]
+
+
+def test_failed_results_say_so() -> None:
+    failed = replace(answer("a", "No."), failed=True)
+    talk = [said("assistant", calls=(TRAM,)), said("tool", results=(failed,))]
+    assert requested(talk, "chat")["messages"][1]["content"] == "[failed] No."
+    assert requested(talk, "responses")["input"][1]["output"] == "[failed] No."
+    block = requested(talk, "anthropic")["messages"][2]["content"][0]
+    assert (block["content"], block["is_error"]) == ("No.", True)
+
+
+def test_what_the_same_vendor_knows_is_kept_while_the_exchange_runs() -> None:
+    thought = {"type": "thinking", "thinking": " I ask.", "signature": "EqQB"}
+    point = {"cache_control": {"type": "ephemeral"}}
+    signed = {"extra_content": {"google": {"thought_signature": "CiQB"}}}
+    part = Part(kind="text", words="Go.", sent={**point, "x": 1}, vendor="anthropic")
+    called = Message(
+        role="assistant",
+        parts=(part,) * 6,
+        calls=(replace(TRAM, sent=signed, vendor="chat", arguments='{"n": 1.10}'),),
+        thoughts=(Thought(vendor="anthropic", sent=thought),),
+    )
+    runs = Shown(message=replace(called, parts=(part,)), seed="1", thoughts=True)
+    blocks = requested([runs], "anthropic")["messages"][1]["content"]
+    assert blocks[:2] == [thought, {"type": "text", "text": "Go."} | point]
+    assert (
+        requested([runs], "chat")["messages"][0]["tool_calls"][0] | signed
+        == (requested([runs], "chat")["messages"][0]["tool_calls"][0])
+    )
+    for over in (replace(runs, thoughts=False), replace(runs, message=called)):
+        text = json.dumps(requested([over], "anthropic"))
+        assert "cache_control" not in text
+    assert '"input":{"n": 1.10}' in writing.write([runs], "anthropic", ids=Ids())[0][0]
+
+
+def test_a_call_of_ours_has_its_stub_where_definitions_are_needed() -> None:
+    for vendor, form in FORMATS.items():
+        ids = Ids()
+        pair = writing.call("page_list", {}, "None.", seed="3", vendor=vendor, ids=ids)
+        tools = writing.tools(form, "", ids)
+        joined = ",".join([*writing.first(form, pair), *pair])
+        request = json.loads(f'{{"{form.field}":[{joined}],"tools":{tools or "[]"}}}')
+        require_request(vendor, request)
+        assert bool(tools) == form.apart
