@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text import numbers, strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.queries.threads.slots import SlotLine
 
@@ -103,8 +103,9 @@ def bubble(slot: SlotLine, room: Room) -> Bubble:
 
 
 def pretty(value: Any) -> str:
-    """JSON for people: two spaces a level, key order as sent."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """JSON for people: two spaces a level, key order and digits as sent."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=numbers.marked)
+    return numbers.restored(text)
 
 
 def opening(content: Any, role: str | None) -> Block | None:

@@ -173,7 +173,6 @@ _DEEP = b"[" * 32 + b"]" * 32
 #: JSON that no route takes, wherever a client's own values stand.
 _RAW = [
     (b"NaN", "non_finite", 400),
-    (b"1e999", "non_finite", 400),
     (b"01", "invalid_json", 400),
     (b"1" * 5_000, "number_too_long", 400),
     (b'{"a": 1, "a": 2}', "duplicate_key", 400),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from math import isfinite
 from typing import Any, NoReturn
+
+from memoryhub.kernel.text import numbers
 
 #: Brackets deeper than twice this are text: no parser's stack may decide what a line
 #: looks like, since a recorded context must come out the same everywhere.
@@ -20,13 +21,17 @@ _STRINGS = re.compile(f"({_STRING})", re.DOTALL)
 _UNSAFE = re.compile("[\x85\u2028\u2029\ud800-\udfff]|<(?=/?VM:)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
+    ensure_ascii=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    check_circular=False,
+    default=numbers.marked,
 )
 
 
 def dumped(value: Any) -> str:
     """Dump compact JSON that encodes as UTF-8, whatever the value's texts hold."""
-    text = _ENCODER.encode(value)
+    text = numbers.restored(_ENCODER.encode(value))
     return text if text.isascii() else _SURROGATE.sub(_escaped, text)
 
 
@@ -89,17 +94,16 @@ def _shallow(text: str) -> bool:
     return False
 
 
-def _integer(digits: str) -> int:
+def _integer(digits: str) -> Any:
     if len(digits) > _LONGEST_NUMBER:
         raise ValueError("too long a number")
-    return int(digits)
+    return numbers.read_integer(digits)
 
 
-def _double(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise ValueError("not a finite number")
-    return number
+def _double(digits: str) -> Any:
+    if len(digits) > _LONGEST_NUMBER:
+        raise ValueError("too long a number")
+    return numbers.read_double(digits)
 
 
 def _constant(_: str) -> NoReturn:

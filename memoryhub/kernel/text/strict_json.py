@@ -2,7 +2,7 @@
 
 Pure. What `parse` returns means the same in every parser and database: no duplicate
 keys, no number that is not a 64-bit integer or a double, no text that is not Unicode.
-Only content may have integers of any size; they are kept as they came.
+Only content may have other numbers; they are kept to the digit, as they came.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from memoryhub.errors import Refusal
+from memoryhub.kernel.text import numbers
+from memoryhub.kernel.text.numbers import Number
 
 #: Where a value stands: our own field names, else ordinals; never a client's key.
 Loc = tuple[str | int, ...]
@@ -44,7 +46,7 @@ class Limits:
     #: Every value is a node, the outermost included; keys are not.
     max_nodes: int = 10_000
     max_key_bytes: int = 256
-    #: Whether the text is content: integers have up to `MAX_NUMBER_CHARS` digits.
+    #: Whether the text is content: numbers are kept, of up to `MAX_NUMBER_CHARS`.
     content: bool = False
 
 
@@ -58,8 +60,9 @@ _AS_SENT, _SORTED = (
         allow_nan=False,
         separators=(",", ":"),
         sort_keys=sort_keys,
+        default=spell,
     )
-    for sort_keys in (False, True)
+    for sort_keys, spell in ((False, numbers.marked), (True, numbers.marked_alike))
 )
 
 
@@ -98,13 +101,11 @@ def parse(
         with suppress(ValueError):
             return _MODEST.decode(text)
     _scan(text, limits)
-    value = _loaded(text)
-    _Walk(limits, words, contents).visit(value, (), 0)
-    return value
+    return _Walk(limits, words, contents).visit(_loaded(text), (), 0)
 
 
 def kept(text: bytes) -> Any:
-    """Parse a text that `as_sent` made, to the last digit of its integers."""
+    """Parse a text that `as_sent` made, to the last digit of its numbers."""
     return _KEPT.decode(text.decode())
 
 
@@ -122,13 +123,16 @@ def check(value: Any, limits: Limits = DEFAULT) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one text of a value for digests: UTF-8, keys sorted, no spaces."""
-    return _SORTED.encode(value).encode()
+    """Return the one text of a value for digests: UTF-8, keys sorted, no spaces.
+
+    Equal numbers have one text, however they were written.
+    """
+    return numbers.restored(_SORTED.encode(value)).encode()
 
 
 def as_sent(value: Any) -> bytes:
-    """Return the text that content is stored as: `canonical`, but in its key order."""
-    return _AS_SENT.encode(value).encode()
+    """Return the text that content is stored as: keys and digits as they came."""
+    return numbers.restored(_AS_SENT.encode(value)).encode()
 
 
 def _decoded(raw: bytes) -> str:
@@ -195,19 +199,16 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _integer(digits: str) -> int:
+def _integer(digits: str) -> Any:
     if len(digits) > MAX_NUMBER_CHARS:
         raise JsonRefusedError(code="number_too_long")
-    return int(digits)
+    return numbers.read_integer(digits)
 
 
-def _double(digits: str) -> float:
+def _double(digits: str) -> Any:
     if len(digits) > MAX_NUMBER_CHARS:
         raise JsonRefusedError(code="number_too_long")
-    number = float(digits)
-    if not isfinite(number):
-        raise JsonRefusedError(code="non_finite")
-    return number
+    return numbers.read_double(digits)
 
 
 def _constant(_: str) -> NoReturn:
@@ -222,7 +223,9 @@ _DECODER = json.JSONDecoder(
 )
 
 
-_KEPT = json.JSONDecoder()
+_KEPT = json.JSONDecoder(
+    parse_int=numbers.read_integer, parse_float=numbers.read_double
+)
 
 #: Characters that make no more than `_MODEST_KEY_BYTES`, and digits of any 64 bits.
 _MODEST_KEY_CHARS, _MODEST_DIGITS = 64, 18
@@ -255,13 +258,13 @@ def _modest_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _modest_integer(digits: str) -> int:
-    if len(digits) > _MODEST_DIGITS:
+    if len(digits) > _MODEST_DIGITS or digits == "-0":
         raise ValueError
     return int(digits)
 
 
 def _modest_double(digits: str) -> float:
-    if len(digits) > MAX_NUMBER_CHARS or not isfinite(number := float(digits)):
+    if len(digits) > MAX_NUMBER_CHARS or repr(number := float(digits)) != digits:
         raise ValueError
     return number
 
@@ -293,7 +296,8 @@ class _Walk:
         self.content = limits.content
         self.nodes = 0
 
-    def visit(self, value: Any, loc: Loc, depth: int) -> None:
+    def visit(self, value: Any, loc: Loc, depth: int) -> Any:
+        """Return the value, in which numbers stand to the digit only in content."""
         self.nodes += 1
         if self.nodes > self.limits.max_nodes:
             raise JsonRefusedError(code="too_many_nodes")
@@ -304,9 +308,22 @@ class _Walk:
         elif isinstance(value, list):
             self._require_depth(depth + 1)
             for index, item in enumerate(value):
-                self.visit(item, (*loc, index), depth + 1)
+                found = self.visit(item, (*loc, index), depth + 1)
+                if found is not item:
+                    value[index] = found
+        elif isinstance(value, Number):
+            return self._number(value, loc)
         else:
             _check_scalar(value, loc, content=self.content)
+        return value
+
+    def _number(self, number: Number, loc: Loc) -> Any:
+        if self.content:
+            return number
+        double = number.plain()
+        if not isfinite(double):
+            raise JsonRefusedError(code="non_finite", loc=loc)
+        return 0 if number.digits == "-0" else double
 
     def _members(self, members: dict[str, Any], loc: Loc, depth: int) -> None:
         self._require_depth(depth)
@@ -319,7 +336,9 @@ class _Walk:
             if len(key.encode()) > self.limits.max_key_bytes:
                 raise JsonRefusedError(code="key_too_long", loc=place)
             outer, self.content = self.content, self.content or key in self.contents
-            self.visit(item, place, depth)
+            found = self.visit(item, place, depth)
+            if found is not item:
+                members[key] = found
             self.content = outer
 
     def _require_depth(self, depth: int) -> None:

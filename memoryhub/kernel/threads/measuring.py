@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from memoryhub.kernel.levels import (
 from memoryhub.kernel.levels.opened import Opened, body, slot_modality
 from memoryhub.kernel.levels.tokens import Tokenizer
 from memoryhub.kernel.state.pages import FULL, Modality, slot_page_id, slot_type
+from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import role_of
 
 #: Stands for an index that is not known yet; a longer one is found out by packing.
@@ -80,7 +80,7 @@ def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot
     """
     if slot.counted_by is None:
         return slot
-    opened, count = _slot_page(slot, json.loads(slot.content)), tokenizer.count
+    opened, count = _slot_page(slot, strict_json.kept(slot.content)), tokenizer.count
     counted = count(_text(opened))
     cost = max(costs.cost(opened, count=count), counted)
     made = making.made_of(opened, version=1, count=count) if cost > largest else None

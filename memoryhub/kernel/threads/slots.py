@@ -5,7 +5,6 @@ Pure. `append` decides, `appended` folds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -193,7 +192,7 @@ def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
         page_id=entry.page_id,
         type=entry.type,
         modality=entry.modality,
-        content=json.loads(slot.content),
+        content=strict_json.kept(slot.content),
         role=entry.role,
         slot=entry.slot,
     )

@@ -1,4 +1,4 @@
-"""JSON as it is answered, streamed and exported: integers of any size to the digit."""
+"""JSON as it is answered, streamed and exported: numbers to the digit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import orjson
+
+from memoryhub.kernel.text.numbers import Number
 
 
 def dumps(value: Any, *, option: int = 0) -> bytes:
@@ -18,7 +20,7 @@ def dumps(value: Any, *, option: int = 0) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """The value with each integer beyond 64 bits as its own digits."""
+    """The value with each number that is beyond orjson as its own digits."""
     if isinstance(value, dict):
         return {key: _spelled(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -27,6 +29,8 @@ def _spelled(value: Any) -> Any:
         return {
             each.name: _spelled(getattr(value, each.name)) for each in fields(value)
         }
+    if isinstance(value, Number):
+        return orjson.Fragment(value.digits)
     if isinstance(value, int) and value.bit_length() > 63:
         return orjson.Fragment(str(value))
     return value

@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Protocol
 
-import orjson
-
 from memoryhub.errors import (
     InvalidError,
     StaleError,
@@ -34,6 +32,7 @@ from memoryhub.kernel.knowledge.consolidation import (
 from memoryhub.kernel.knowledge.facts import FactAsserted, NewFact
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -206,7 +205,8 @@ def _written(due: Due, command: Consolidate) -> Receipt:
 def _welcome(due: Due, made: Sequence[NewFact]) -> tuple[NewFact, ...]:
     opened = keys.subject_keys(due.thread.subject_id, epoch=due.epoch)
     contents: list[tuple[Any, Any]] = [
-        (FactAsserted(origin=fact.origin), orjson.loads(fact.payload)) for fact in made
+        (FactAsserted(origin=fact.origin), strict_json.kept(fact.payload))
+        for fact in made
     ]
     out = tombstones.kept_out(opened, contents)
     return tuple(fact for place, fact in enumerate(made) if place not in out)

@@ -1,4 +1,4 @@
-"""Integers beyond 64 bits: kept in content, refused elsewhere."""
+"""Numbers of content stay as they came; elsewhere they have 64 bits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text import json_text, strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.queries.replay import exact_json
 
 BEYOND = (
     2**63,
@@ -44,3 +45,30 @@ def test_what_is_no_content_has_64_bits(number: int, place: str) -> None:
         )
     assert caught.value.code == "integer_range"
     assert caught.value.loc == (("items", 1) if place == "beside" else ("tokens",))
+
+
+DIGITS = ("1.10", "12345678901234567.89", "1e400", "1E-7", "-0", "-0.0", "0.1", "1e5")
+
+
+@pytest.mark.parametrize("digits", DIGITS)
+def test_digits_survive(digits: str) -> None:
+    raw = b'{"content":{"text":"\\\\u00001\\"","n":[' + digits.encode() + b"]}}"
+    for value in (
+        strict_json.parse(raw, contents=("content",)),
+        strict_json.parse(raw, strict_json.CONTENT),
+        strict_json.kept(raw),
+    ):
+        assert strict_json.as_sent(value) == raw
+        assert json_text.dumped(value).encode() == raw
+        assert exact_json.dumps(value) == raw
+
+
+def test_equal_numbers_have_one_text_for_digests() -> None:
+    texts = {strict_json.canonical(strict_json.kept(n)) for n in (b"1.10", b"1.1")}
+    assert texts == {b"1.1"}
+
+
+@pytest.mark.parametrize(("digits", "is_number"), [("1.10", 1.1), ("-0", 0)])
+def test_what_is_no_content_has_plain_numbers(digits: str, is_number: float) -> None:
+    found = strict_json.parse(f'{{"limit":[{digits}]}}'.encode())
+    assert found == {"limit": [is_number]}
