@@ -14,33 +14,32 @@ from typing import Any
 from benchmarks import messages
 from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Hub, Server, workplace
-from benchmarks.recall import LAYOUTS, slot
+from benchmarks.recall import slot
 
 BUDGET = 16_000
 LEAST = 78
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Measure the share that a provider can take from its cache, in both layouts."""
+    """Measure the share that a provider can take from its cache."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
         with hub.serve() as server:
-            return [_figure(server, key, layout) for layout in LAYOUTS]
+            return [_figure(server, key)]
 
 
-def _figure(server: Server, key: str, layout: str) -> Figure:
-    thread = f"/threads/joined-{layout}"
-    config = {"budget_tokens": BUDGET, "layout": layout}
-    server.send("PUT", thread, key, {"config": config})
+def _figure(server: Server, key: str) -> Figure:
+    thread = "/threads/joined"
+    server.send("PUT", thread, key, {"config": {"budget_tokens": BUDGET}})
     requests = [json.dumps(each) for each in _requests(server, key, thread)]
     common = sum(_common(*two) for two in pairwise(requests))
     return Figure(
-        question=f"share of a request's messages that is as before, `{layout}`, "
+        question=f"share of a request's messages that is as before, "
         f"{messages.source()} runs in one thread, {BUDGET:,} tokens",
         value=100 * common / sum(map(len, requests[1:])),
         unit=" %",
-        goal=Goal(least=LEAST) if layout == "conversation" else None,
+        goal=Goal(least=LEAST),
         behind=f"{len(requests):,} requests; tools stand ahead of messages in a cache",
     )
 

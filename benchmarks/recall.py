@@ -22,10 +22,8 @@ LOOK_UPS, LATER = 40, 10
 TOKENS = (200, 6_000)
 #: Budget and what of it is reserved.
 BUDGETS = ((3_000, 800), (3_000, 1_500), (8_000, 2_000), (16_000, 4_000))
-LAYOUTS = ("conversation", "developer")
 #: A result of 6,000 tokens is read in parts of what a budget of 3,000 has room for.
 FAULTS = {"max_faults_per_turn": 8, "max_fault_tokens_per_turn": 16_384}
-_MANIFEST = re.compile(r"<VM:MANIFEST_JSON>\n.*?\n</VM:MANIFEST_JSON>", re.DOTALL)
 _NEXT = re.compile(r"next_offset (\d+)")
 
 
@@ -116,28 +114,23 @@ def measure(pace: Pace) -> list[Figure]:
         key = hub.key()
         with hub.serve() as server:
             return [
-                _figure(server, key, budgets, what=what, layout=layout)
+                _figure(server, key, budgets, what=what)
                 for what in ("desk", "runs")
-                for layout in LAYOUTS
                 for budgets in BUDGETS
             ]
 
 
-def _figure(
-    server: Server, key: str, budgets: tuple[int, int], *, what: str, layout: str
-) -> Figure:
+def _figure(server: Server, key: str, budgets: tuple[int, int], *, what: str) -> Figure:
     budget, reserved = budgets
-    desk = Desk(server=server, key=key, thread=f"{what}-{layout}-{budget}-{reserved}")
-    config: dict[str, Any] = {"budget_tokens": budget, "reserved_tokens": reserved}
-    config |= {**FAULTS, "layout": layout}
+    desk = Desk(server=server, key=key, thread=f"{what}-{budget}-{reserved}")
+    config = {"budget_tokens": budget, "reserved_tokens": reserved, **FAULTS}
     server.send("PUT", f"/threads/{desk.thread}", key, {"config": config})
     play = at_a_desk if what == "desk" else over_runs
     play(desk, random.Random(budget + reserved))
     share = 100 * desk.found / desk.asked
     where = "of a desk" if what == "desk" else f"of {messages.source()} runs"
     return Figure(
-        question=f"facts {where} found again by `layout: {layout}`, {budget:,} tokens, "
-        f"{reserved:,} reserved",
+        question=f"facts {where} found again, {budget:,} tokens, {reserved:,} reserved",
         value=share,
         unit=" %",
         goal=Goal(least=100),
@@ -227,9 +220,5 @@ def _texts(request: dict[str, Any], *, hints: bool) -> Iterator[str]:
         text = message.get("content")
         if not isinstance(text, str):
             continue
-        if message.get("tool_call_id") in lists:
-            yield text if hints else ""
-        elif hints:
-            yield from _MANIFEST.findall(text)
-        else:
-            yield _MANIFEST.sub("", text)
+        if (message.get("tool_call_id") in lists) == hints:
+            yield text

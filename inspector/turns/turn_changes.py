@@ -14,7 +14,6 @@ from inspector.drawing.plots import Axis, Plot, Series, Values
 from inspector.lists import visits
 from inspector.web import asof
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
-from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import prefixes, turn_diffs
 from memoryhub.queries.turns.prefixes import Lens, Point
@@ -60,11 +59,10 @@ def prefix(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespo
     row = access.find_thread(visitor, thread)
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
-    block, order = _block(request), request.GET.get("order", "")
+    block = _block(request)
     context: dict[str, Any] = {
         "n": n,
-        "lens": _lens(row, n, order=order, block=block),
-        "order": order,
+        "lens": _lens(row, n, block=block),
         "in_blocks": block,
         "blocks": BLOCKS,
     }
@@ -103,13 +101,9 @@ def _diff(row: Thread, n: int, base: int) -> TurnDiff | None:
         return None
 
 
-def _lens(row: Thread, n: int, *, order: str, block: int) -> Lens | None:
+def _lens(row: Thread, n: int, *, block: int) -> Lens | None:
     try:
-        return prefixes.get_lens(
-            row, n, order=tuple(order.split(",")) if order else (), block=block
-        )
-    except OrderError:
-        raise InvalidError(loc="order") from None
+        return prefixes.get_lens(row, n, block=block)
     except NotRecordedError:
         return None
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.levels import lines
 from tests.governance.hubs import Hub, ok
 from tests.promises.journal.clients import Client
 
@@ -29,7 +28,7 @@ HOSTILE = (
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
 def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
     """It reaches the model as it is, with no more authority than a tool has."""
-    recalling, calm = both(hub.agent("acme"), mode, "conversation")
+    recalling, calm = both(hub.agent("acme"), mode)
     assert recalling[0] == calm[0]
     assert recalling[0]["role"] == "system"
     answers = (m["content"] for m in recalling if m["role"] == "tool")
@@ -37,25 +36,10 @@ def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
     assert {*HOSTILE} <= found
 
 
-@pytest.mark.governance(19)
-@pytest.mark.parametrize("mode", ["strict", "relaxed"])
-def test_what_is_recalled_stands_fenced(hub: Hub, mode: str) -> None:
-    """In one message, each page's line parses back to just what it says."""
-    recalling, calm = both(hub.agent("acme"), mode, "developer")
-    assert FENCE.findall(recalling[0]["content"]) == FENCE.findall(calm[0]["content"])
-    found = {}
-    for line in recalling[0]["content"].splitlines():
-        if LINE.match(line):
-            parsed = lines.parse(line)
-            found[parsed.page_id] = parsed.content
-    assert {f"p-{n}": text for n, text in enumerate(HOSTILE)}.items() <= found.items()
-
-
-def both(client: Client, mode: str, layout: str) -> list[list[dict[str, Any]]]:
+def both(client: Client, mode: str) -> list[list[dict[str, Any]]]:
     """The messages that a model is given of hostile pages, and of calm ones."""
     found = []
     for name, texts in (("t-1", HOSTILE), ("t-2", ("Nothing but calm.",) * 6)):
-        ok(client.send("PUT", f"/threads/{name}", {"config": {"layout": layout}}))
         for n, text in enumerate(texts):
             put(client, f"/threads/{name}/pages/p-{n}", text)
         ok(client.append(name, "What was recalled?"))

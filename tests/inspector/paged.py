@@ -88,12 +88,11 @@ def make_paged(
     *,
     rounds: int = ROUNDS,
     user_id: str = "ann",
-    layout: str = "conversation",
 ) -> Thread:
     """A claim that is pinned, rounds of talk with a turn each, and one fault back."""
     # 3,200 tokens may be mapped.
     budget: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
-    factories.make_thread(agent, name, user_id=user_id, layout=layout, **budget)
+    factories.make_thread(agent, name, user_id=user_id, **budget)
     policy = new_page("policy", "Refunds within 30 days. " * 4)
     do(agent, name, CreatePages(pages=(policy,)))
     do(agent, name, PinPage(page_id="policy"))

@@ -132,8 +132,8 @@ class Thread:
         assert packed.sha256 == hashlib.sha256(packed.request).hexdigest()
         record = as_journaled(packed.record)
         assert record == packed.record
-        assemble = packers.ASSEMBLE[record.packer]
-        assert assemble(record, self.texts, thread=THREAD) == packed.request
+        packer = packers.PACKERS[record.packer]
+        assert packer.assemble(record, self.texts, thread=THREAD) == packed.request
         cut = [each.page_id for each in packed.cut]
         fates = [*packed.included, *cut, *packed.omitted]
         pages = (*wanted.system, *wanted.candidates, *wanted.newest)

@@ -9,6 +9,7 @@ from typing import Any
 from memoryhub.kernel.commands import AmendThread, MadeLevels, NewSlot
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.paging import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FaultPage,
@@ -120,7 +121,8 @@ def bounded(state: ThreadState) -> None:
     total = sum(frame.tokens for frame in paging.frames.values())
     assert paging.used == total <= chosen.usable
     for frame in paging.frames.values():
-        assert frame.tokens == frame.entry.at(frame.level).cost
+        weighs = weights.weight(frame.entry, frame.level, recalled=frame.recalled)
+        assert frame.tokens == weighs
     held = [
         frame
         for frame in paging.frames.values()

@@ -10,7 +10,7 @@ from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened, slot_modality
 from memoryhub.kernel.levels.tokens import estimate, text_of
-from memoryhub.kernel.packing import packers, ranges, selection
+from memoryhub.kernel.packing import packing, ranges, selection
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
@@ -97,11 +97,8 @@ class Loop(Bench):
         """The next turn's; those before it in an exchange have told of pages."""
         asking = selection.Options(name="talk", turn=self.state.turn_count, **fields)
         wanted = selection.wanted(self.state, asking, home=self.home())
-        if wanted.layout == "conversation":
-            wanted = selection.continued(wanted, self.last)
-        packed = packers.pack(wanted, self.texts)
-        if wanted.layout == "conversation":
-            require_request(wanted.format, json.loads(packed.request))
+        packed = packing.pack(selection.continued(wanted, self.last), self.texts)
+        require_request(wanted.format, json.loads(packed.request))
         assert as_journaled(packed.record, own=self.state.id) == packed.record
         self.last = packed.record
         return packed

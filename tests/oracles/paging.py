@@ -22,6 +22,7 @@ from memoryhub.kernel.commands import (
     NewSlot,
 )
 from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.paging import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     NewPage,
@@ -252,7 +253,6 @@ class Bench:
             id=UUID(int=thread), project=UUID(int=2), subject=UUID(int=3)
         )
         self._begin(origin, Rows())
-        config = {"layout": "developer", **config}
         self.do(CreateThread(config=Limits(**config)))
 
     def _begin(self, origin: ThreadState, rows: Rows) -> None:
@@ -353,13 +353,21 @@ def slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
     )
 
 
+def bare(page_id: str, tokens: int, level: int = 0) -> int:
+    """The cost of a text that takes so many tokens of a working set at most."""
+    if page_id.startswith("slot-"):
+        return tokens - (16 if level else 0)
+    return max(1, tokens - weights.fetching(page_id))
+
+
 def page(page_id: str, tokens: int = 100, **fields: Any) -> NewPage:
+    """A page that takes exactly so many tokens of a working set."""
     given: dict[str, Any] = {
         "type": "artifact",
         "modality": "text",
         "payload": json.dumps({"text": prose(tokens)}).encode(),
         "tokens": tokens,
-        "cost": tokens,
+        "cost": bare(page_id, tokens),
         "bytes": tokens * 4,
         **fields,
     }
@@ -375,7 +383,7 @@ def rewrite(page_id: str, tokens: int) -> UpdatePage:
         page_id=page_id,
         payload=json.dumps({"text": prose(tokens)}).encode(),
         tokens=tokens,
-        cost=tokens,
+        cost=bare(page_id, tokens),
         bytes=tokens * 4,
     )
 
@@ -385,7 +393,7 @@ def made(
 ) -> MadeLevels:
     """Levels 1, 2, 3 of so many tokens each; None for one that can't be made."""
     levels = [
-        LevelMade(level=level, tokens=each, cost=each)  # type: ignore[arg-type]  # 1 to 3
+        LevelMade(level=level, tokens=each, cost=bare(page_id, each, level))  # type: ignore[arg-type]  # 1 to 3
         for level, each in enumerate(tokens, start=1)
         if each is not None
     ]

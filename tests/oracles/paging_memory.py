@@ -77,7 +77,18 @@ class Memory:
         return sum(self.cost(page_id) for page_id in self.frames)
 
     def cost(self, page_id: str) -> int:
-        return int(self.pages[page_id]["costs"][self.frames[page_id]["level"]])
+        return self.weigh(page_id, self.frames[page_id]["level"])
+
+    def weigh(self, page_id: str, level: int, *, recalled: bool = False) -> int:
+        """What a level takes; `recalled` if it is mapped as what memory brings."""
+        cost = int(self.pages[page_id]["costs"][level])
+        if page_id in self.frames:
+            recalled = recalled or self.frames[page_id]["recalled"]
+        if page_id == "system-prompt" or self.pages[page_id]["role"] == "system":
+            return cost
+        if recalled or not page_id.startswith("slot-"):
+            return cost + 88 + len(page_id)
+        return cost + (16 if level else 0)
 
     # Pins
 
@@ -255,13 +266,15 @@ class Memory:
             "references": was["references"] if was else 0,
         }
 
-    def frame(self, page_id: str, level: int, *, recalled: bool = False) -> None:
+    def frame(
+        self, page_id: str, level: int, *, recalled: bool = False, moves: bool = False
+    ) -> None:
         before = self.frames.get(page_id)
         was = before or self.hot.pop(page_id, None)
         self.frames[page_id] = {
             "level": level,
-            "at": before["at"] if before else self.clock,
-            "joined": before["joined"] if before else 0,
+            "at": before["at"] if before and not moves else self.clock,
+            "joined": before["joined"] if before and not moves else 0,
             "referenced": self.clock,
             "turn": self.turn,
             "references": (was["references"] if was else 0) + 1,
@@ -336,7 +349,9 @@ class Memory:
             return None
         below = [n for n in range(now + 1, 4) if page["costs"][n] is not None]
         if below and page["tokens"][below[0]] <= page["tokens"][now] / 2:
-            return below[0] if page["costs"][below[0]] < self.cost(page_id) else None
+            return (
+                below[0] if self.weigh(page_id, below[0]) < self.cost(page_id) else None
+            )
         return None
 
     def room(self, page_id: str, cost: int, own: Own = None) -> bool:
@@ -359,10 +374,19 @@ class Memory:
 
     def fitting(self, page_id: str, level: int, own: Own = None) -> int | None:
         costs = self.pages[page_id]["costs"]
+        recalled = self.returns(page_id, own)
         for each in range(level, 4):
-            if costs[each] is not None and costs[each] <= self.most(page_id, own):
+            if costs[each] is None:
+                continue
+            if self.weigh(page_id, each, recalled=recalled) <= self.most(page_id, own):
                 return each
         return None
+
+    def returns(self, page_id: str, own: Own) -> bool:
+        """Whether a message that is mapped for this comes out of memory."""
+        return (
+            own is None and page_id.startswith("slot-") and page_id not in self.frames
+        )
 
     def at_most(self, page_id: str, level: int) -> int:
         costs = self.pages[page_id]["costs"]
@@ -388,10 +412,12 @@ class Memory:
             return True
         if fits is None:
             return False
-        if not self.room(page_id, self.pages[page_id]["costs"][fits], own):
+        recalled = self.returns(page_id, own)
+        weighs = self.weigh(page_id, fits, recalled=recalled)
+        if not self.room(page_id, weighs, own):
             return False
         self.step("mapped", page_id, fits, lookup)
-        self.frame(page_id, fits)
+        self.frame(page_id, fits, recalled=recalled)
         return True
 
 

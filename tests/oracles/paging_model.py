@@ -101,9 +101,10 @@ class Model(Memory):
             if page.map:
                 self.map(page_id, 0)
             return
+        weighs = page.cost + framing(page_id)
         if page.map and self.counted(page_id):
-            self.within_share(page.cost)
-        mapped = page.map and self.room(page_id, page.cost)
+            self.within_share(weighs)
+        mapped = page.map and self.room(page_id, weighs)
         displaced = None if mapped else self.displaced()
         self.step("created", page_id, mapped, displaced)
         default = 0.9 if page.type == "summary" else 0.5
@@ -127,9 +128,10 @@ class Model(Memory):
         lookup = "hit" if page_id in self.lru else "miss"
         page = self.pages[page_id]
         if command.cost is not None and page_id in self.frames:
+            weighs = command.cost + framing(page_id)
             if self.counted(page_id):
-                self.within_share(command.cost - self.cost(page_id))
-            if not self.room(page_id, command.cost):
+                self.within_share(weighs - self.cost(page_id))
+            if not self.room(page_id, weighs):
                 self.leave(page_id)
         self.step("updated", page_id, lookup)
         self.look_up(page_id)
@@ -164,7 +166,8 @@ class Model(Memory):
             raise No("pinned")
         if self.counted(page_id):
             held = 0 if now is None else self.cost(page_id)
-            self.within_share(self.pages[page_id]["costs"][level] - held)
+            recalled = self.returns(page_id, None)
+            self.within_share(self.weigh(page_id, level, recalled=recalled) - held)
         before = len(self.steps)
         if not self.map(page_id, level, lookup):
             raise No("no_room")
@@ -222,7 +225,7 @@ class Model(Memory):
         self.compress(page_id, made)
         served = self.at_most(page_id, level)
         tokens = self.pages[page_id]["tokens"][served]
-        cost = self.pages[page_id]["costs"][served]
+        cost = self.weigh(page_id, served, recalled=True)
         broke = self.unaffordable(tokens, reason)
         if broke is None and cost > self.deliverable(page_id):
             broke = "no_room"
@@ -235,7 +238,10 @@ class Model(Memory):
         self.look_up(page_id)
         self.faults, self.charged = self.faults + 1, self.charged + tokens
         self.came_back(page_id)
-        return self.frame(page_id, served, recalled=True)
+        # A message that was shortened is shown in full where it was said.
+        said = page_id.startswith("slot-") and now is not None
+        spoken = said and not self.frames[page_id]["recalled"]
+        return self.frame(page_id, served, recalled=not spoken, moves=not spoken)
 
     def deliverable(self, page_id: str) -> float:
         most = self.most(page_id, (2, 0))
@@ -336,3 +342,8 @@ class Model(Memory):
     def flush(self) -> None:
         self.step("flushed", None, len(self.lru))
         self.lru.clear()
+
+
+def framing(page_id: str) -> int:
+    """What brings a page into a request, beside its text."""
+    return 0 if page_id == "system-prompt" else 88 + len(page_id)

@@ -24,7 +24,6 @@ from memoryhub.kernel.state.paging_config import (
     Confidence,
     Format,
     InstructionsRole,
-    Layout,
     Mode,
     Policy,
     TokenizerName,
@@ -57,19 +56,14 @@ class ConfigIn(In, Limits):
         description="Fixed when the thread is made; absent: `est/1`, run here, as is "
         "`o200k_base` with the extra `tokens`.",
     )
-    layout: Layout | None = Field(
-        None,
-        description="Fixed likewise. `conversation`, the default: messages keep their "
-        "roles, memory speaks as a tool. `developer`: the past is one message.",
-    )
     instructions_role: InstructionsRole | None = Field(
         None,
-        description="Who speaks the head of a conversation: `system` unless a server "
+        description="Who speaks the head of a request: `system` unless a server "
         "takes only `developer`.",
     )
     format: Format | None = Field(
         None,
-        description="Whose API a conversation's requests are for; absent: `chat`.",
+        description="Whose API the requests are for; absent: `chat`.",
     )
 
     @field_validator(*RANGES)
@@ -92,7 +86,6 @@ class ConfigOut(Out):
     __annotations__ |= dict.fromkeys(LIMITS, int)
     default_ttl_seconds: int | None
     tokenizer: str
-    layout: Layout
     instructions_role: InstructionsRole
     format: Format
     budget_tokens: int

@@ -85,7 +85,7 @@ PAGE: Final = {
 
 REQUEST: Final = {
     "messages": [
-        {"role": "developer", "content": "You book flights."},
+        {"role": "system", "content": "You book flights."},
         {"role": "user", "content": "Is seat 12A free?"},
     ],
     "tools": orjson.loads(tools.DEFINITIONS[tools.CURRENT]),

@@ -12,8 +12,7 @@ from memoryhub.api.document.samples import THREAD_ID, THREAD_NAME
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread
-from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
-from memoryhub.kernel.packing.prefixes import OrderError
+from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.kernel.turns.turn_diffs import ChangeKind
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
@@ -52,9 +51,6 @@ class DiffQuery(In):
 
 
 class PrefixQuery(In):
-    order: str | None = Field(
-        None, description="What if the sections stood so: names joined by commas."
-    )
     block: Block = Field(1, description="Tokens that a provider keeps at once.")
 
 
@@ -143,8 +139,7 @@ class PrefixOut(Out):
             "prefix_tokens": 90,
             "prefix_bytes": 400,
             "share": 0.687,
-            "order": ["system", "rules", "context", "manifest", "exchange", "tools"],
-            "section": "context",
+            "section": "history",
             "place": 4,
             "page_id": "fare-rules",
             "cause": "entered",
@@ -160,7 +155,6 @@ class PrefixOut(Out):
     prefix_tokens: int | None
     prefix_bytes: int | None
     share: float | None
-    order: list[str]
     section: str
     place: int
     page_id: str | None
@@ -227,10 +221,5 @@ def _diff(agent: Agent, name: str, turn: int, query: DiffQuery) -> HttpResponse:
 
 def _prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpResponse:
     thread = find_thread(agent, name)
-    order = query.order.split(",") if query.order else ()
-    try:
-        lens = prefixes.get_lens(thread, turn, order=order, block=query.block)
-    except OrderError:
-        says = "names of this request's sections, each once, joined by commas"
-        raise InvalidError(loc="query.order", allowed=says) from None
+    lens = prefixes.get_lens(thread, turn, block=query.block)
     return rendered(PrefixOut.of(name, lens))

@@ -32,9 +32,9 @@ class Ref(NamedTuple):
     recalled: bool = False
     #: Of a part of FULL: its first character, and the one behind its last.
     part: tuple[int, int] | None = None
-    #: Of pack/2: the event that put it there, of which ids of our calls are made.
+    #: The event that put it there, of which ids of our calls are made.
     placed: int | None = None
-    #: Of pack/2: of a message below FULL, where it lies as it was said.
+    #: Of a message below FULL, where it lies as it was said.
     message_at: tuple[int, UUID | None] | None = None
 
     def location(self, own: UUID) -> Location:
@@ -91,16 +91,6 @@ class Row(NamedTuple):
         return Location(self.thread or own, self.seq, self.key)
 
 
-class FrameRow(NamedTuple):
-    """A mapped page that is shown below FULL."""
-
-    page_id: str
-    modality: str
-    level: int
-    tokens: int
-    importance: float
-
-
 class Policies(NamedTuple):
     """What a model may still do in its turn."""
 
@@ -121,7 +111,6 @@ class Manifest:
     #: How many pages are mapped.
     mapped: int
     policies: Policies
-    frames: tuple[FrameRow, ...] = ()
     rows: tuple[Row, ...] = ()
     #: How many pages could be fetched but are not listed.
     omitted: int = 0
@@ -131,7 +120,7 @@ class Manifest:
 class Section:
     """One part of a request; its size is that of its text in the request's JSON."""
 
-    #: A closed word: system, rules, context, manifest, exchange, tools.
+    #: A closed word, of those in `requests.SECTIONS`.
     name: str
     refs: tuple[Ref, ...] = ()
     bytes: int = 0

@@ -1,13 +1,7 @@
-"""The exchange: the newest slots of a thread as chat messages.
-
-Pure. A payload that is a chat message goes as it came, unless that would leave a tool
-call without its results or a result without its call, which chat APIs refuse: then
-each of the group goes as text.
-"""
+"""The exchange: a slot as a chat message, and which tools it calls or answers. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,27 +22,6 @@ class Shown(NamedTuple):
     cut: int | None = None
     recalled: bool = False
     part: tuple[int, int] | None = None
-
-
-def messages(slots: Sequence[Shown]) -> list[str]:
-    """Return the JSON text of one message for each slot."""
-    texts = list[str]()
-    for group in groups(slots):
-        write = verbatim if _complete(group) else as_text
-        texts += map(write, group)
-    return texts
-
-
-def groups(slots: Sequence[Shown]) -> Iterator[Sequence[Shown]]:
-    """Yield each slot; calls of tools together with all results that follow at once."""
-    start = 0
-    while start < len(slots):
-        end = start + 1
-        if calls_of(slots[start].opened) is not None:
-            while end < len(slots) and chat_role(slots[end].opened) == "tool":
-                end += 1
-        yield slots[start:end]
-        start = end
 
 
 def verbatim(shown: Shown) -> str:
@@ -110,24 +83,6 @@ def _as_chat(opened: Opened) -> Opened:
     if not messages or len(messages) > 1 or messages[0] is opened.content:
         return opened
     return replace(opened, content=messages[0])
-
-
-def _complete(group: Sequence[Shown]) -> bool:
-    """Whether the group can stand as it came."""
-    if any(each.level != FULL or each.cut or each.part for each in group):
-        return False
-    first = group[0].opened
-    calls = calls_of(first)
-    if calls is None:
-        return chat_role(first) in ("user", "assistant") and plain_content(
-            first.content
-        )
-    called = [call.get("id") if isinstance(call, dict) else None for call in calls]
-    answered = [result_of(shown.opened) for shown in group[1:]]
-    if not all(isinstance(call_id, str) for call_id in called):
-        return False
-    once = len(set(called)) == len(called) == len(answered)
-    return once and set(called) == set(answered)
 
 
 def chat_role(opened: Opened) -> str | None:

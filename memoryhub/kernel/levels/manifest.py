@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from memoryhub.kernel.levels.contexts import FrameRow, Manifest, Row, Texts
+from memoryhub.kernel.levels.contexts import Manifest, Row, Texts
 from memoryhub.kernel.levels.lines import media
 from memoryhub.kernel.levels.opened import Opened, body
 from memoryhub.kernel.levels.opened import text as text_at
@@ -28,44 +28,10 @@ PREFER_LEVELS = [2, 1, 0]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
-    """Return the manifest's JSON on one line; it cannot close the fence around it.
-
-    Fixed key order.
-    """
-    rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
-    return inert(
-        dumped(
-            {
-                "thread": manifest.thread,
-                "turn": manifest.turn,
-                "mapped": manifest.mapped,
-                "working_set": [mapped(frame) for frame in manifest.frames],
-                "available_pages": rows,
-                "omitted": manifest.omitted,
-                "policies": {
-                    **manifest.policies._asdict(),
-                    "prefer_levels": PREFER_LEVELS,
-                },
-            }
-        )
-    )
-
-
 def offered_text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
     """Return the text of a `page_list` result, which never changes in an exchange."""
     rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
     return dumped({"available_pages": rows, "omitted": manifest.omitted})
-
-
-def mapped(frame: FrameRow) -> dict[str, Any]:
-    return {
-        "page_id": frame.page_id,
-        "modality": frame.modality,
-        "level": frame.level,
-        "tokens_est": frame.tokens,
-        "importance": frame.importance,
-    }
 
 
 def available(row: Row, opened: Opened) -> dict[str, Any]:
@@ -92,7 +58,6 @@ def hint(opened: Opened, *, level: int = FULL) -> str:
 def fitted(
     manifest: Manifest,
     *,
-    frames: Iterable[FrameRow] = (),
     rows: Iterable[Row] = (),
     pages: int,
     room: int,
@@ -102,38 +67,45 @@ def fitted(
 ) -> Manifest | None:
     """Return `manifest` with as many rows as `room` tokens hold.
 
-    None if not even the rest fits. Frames take half of the room at most. `pages` is how
-    many could be fetched. Tokens are counted in the request's JSON, where this text is
-    a string.
+    None if not even the rest fits. `pages` is how many could be fetched. Tokens are
+    counted in the request's JSON, where this text is a string.
     """
 
-    def cost(value: dict[str, Any]) -> int:
-        return count(in_string(inert(dumped(value))) + ",")
+    def cost(row: Row) -> int:
+        listed = available(row, texts[row.location(thread)])
+        return count(in_string(inert(dumped(listed))) + ",")
 
-    bare = replace(manifest, frames=(), rows=(), omitted=pages)
-    left = room - count(in_string(text(bare, texts=texts, thread=thread)))
+    left = room - count(in_string(inert(_recorded(manifest, omitted=pages))))
     if left < 0:
         return None
-    shown_frames, spent = _fill(((f, cost(mapped(f))) for f in frames), left // 2)
-    costs = ((r, cost(available(r, texts[r.location(thread)]))) for r in rows)
-    shown_rows, _ = _fill(costs, left - spent)
-    return replace(
-        manifest,
-        frames=tuple(shown_frames),
-        rows=tuple(shown_rows),
-        omitted=pages - len(shown_rows),
+    shown = _fill(((row, cost(row)) for row in rows), left)
+    return replace(manifest, rows=shown, omitted=pages - len(shown))
+
+
+def _recorded(manifest: Manifest, *, omitted: int) -> str:
+    """All that is recorded beside the rows, more than stands in a request."""
+    return dumped(
+        {
+            "thread": manifest.thread,
+            "turn": manifest.turn,
+            "mapped": manifest.mapped,
+            "working_set": [],
+            "available_pages": [],
+            "omitted": omitted,
+            "policies": {**manifest.policies._asdict(), "prefer_levels": PREFER_LEVELS},
+        }
     )
 
 
-def _fill(costs: Iterator[tuple[Any, int]], room: int) -> tuple[list[Any], int]:
-    """The first items, as many as fit, and what they cost together."""
-    kept, spent = [], 0
-    for item, cost in islice(costs, MAX_ROWS):
-        if spent + cost > room:
+def _fill(costs: Iterator[tuple[Row, int]], room: int) -> tuple[Row, ...]:
+    """The first rows, as many as fit."""
+    kept = list[Row]()
+    for row, cost in islice(costs, MAX_ROWS):
+        if cost > room:
             break
-        kept.append(item)
-        spent += cost
-    return kept, spent
+        kept.append(row)
+        room -= cost
+    return tuple(kept)
 
 
 def _beginning(value: Any) -> str:

@@ -13,7 +13,6 @@ from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored, Refres
 from memoryhub.kernel.paging import entries, eviction, pins, weights
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
-from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Resident
 
@@ -110,9 +109,7 @@ def returned(
 def _restored(state: ThreadState, resident: Resident, now: _Now) -> Paging:
     paging, clock = state.paging, state.clock + 1
     frames = {
-        name: _reframed(
-            frame, now.refreshed.get(name, frame.entry), clock, paging.settings
-        )
+        name: _reframed(frame, now.refreshed.get(name, frame.entry), clock)
         for name, frame in _staying(resident.frames, now).items()
     }
     hot = {
@@ -133,12 +130,12 @@ def _staying(kept: HashTrieMap[str, Kept], now: _Now) -> dict[str, Kept]:
     return {name: page for name, page in kept.items() if name not in now.left_out}
 
 
-def _reframed(frame: Frame, entry: Entry, clock: int, settings: Settings) -> Frame:
+def _reframed(frame: Frame, entry: Entry, clock: int) -> Frame:
     """The frame with the entry of now, at a level that it still has."""
     same = entry.version == frame.entry.version
     level = entry.at_most(frame.level if same else 0)
     parts = frame.parts if same else ()
-    tokens = weights.weight(settings, entry, level, recalled=frame.recalled)
+    tokens = weights.weight(entry, level, recalled=frame.recalled)
     if parts:
         tokens = frame.tokens
     return frame._replace(

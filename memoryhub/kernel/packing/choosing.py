@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 from memoryhub.kernel.levels import costs, exchange
 from memoryhub.kernel.levels.contexts import Texts
-from memoryhub.kernel.levels.exchange import Shown
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.opened import text as text_at
 from memoryhub.kernel.levels.tokens import Count, fitting
@@ -20,6 +19,8 @@ from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.text.json_text import in_string, quoted
 
 SectionName = Literal["system", "context", "history", "exchange"]
+#: Sections whose pages stand in the head, not as messages.
+HEAD = ("system", "context")
 
 #: Roles of messages that call tools, or are what these gave back.
 CALLING = ("assistant", "tool")
@@ -74,8 +75,8 @@ class Unit(NamedTuple):
 
 #: Units that stand in a request, by their place among all that may.
 Taken = Mapping[int, Unit]
-#: What a choice is in a request, of which so many characters are kept.
-Write = Callable[[Choice, Opened, int], str]
+#: What a choice is in a request, of which so many characters are kept; None for all.
+Write = Callable[[Choice, Opened, int | None], str]
 
 
 def choose(
@@ -135,12 +136,11 @@ def newest(
     least: int,
     texts: Texts,
     count: Count,
-    write: Write | None = None,
+    write: Write,
 ) -> tuple[Choice, int] | None:
     """Return the newest slot in its most faithful form that fits, and its cost.
 
-    If none does, the most faithful text is cut, given more than `least` tokens. What is
-    cut is written by `write`, or as pack/1 does.
+    If none does, the most faithful text is cut, given more than `least` tokens.
     """
     for form in forms:
         if form.cost <= room:
@@ -190,17 +190,15 @@ def shortened(
     count: Count,
     *,
     least: int = LEAST_CUT,
-    write: Write | None = None,
+    write: Write,
 ) -> tuple[Choice, int]:
     """Cut a text to what fits, and return its cost; 0 when it may not be cut."""
     page, opened = choice.candidate, texts[choice.candidate.location]
     text = text_at(opened, level=page.level)
     if text is None or page.part or room <= least:
         return choice, 0
-    bare = write is not None or _bare(choice.place, opened)
-    write = write or _cut
     frame = count(write(choice, opened, 0))
-    through = _escaped_once if bare else _escaped_twice
+    through = _in_line if choice.place == "context" else in_string
     kept = fitting(text, room - frame, count=count, through=through)
     for shorter in _shorter(min(kept, len(text) - 1)):
         spent = count(write(choice, opened, shorter))
@@ -216,35 +214,13 @@ def _shorter(length: int) -> Iterator[int]:
         length = length * 15 // 16
 
 
-def written(choice: Choice, texts: Texts) -> str:
-    """Return a page as pack/1 writes it, at its longest."""
-    page, opened = choice.candidate, texts[choice.candidate.location]
-    if choice.place == "exchange" and opened.modality == "text" and not page.level:
-        shown = Shown(opened, page.level)
-        if isinstance(opened.content, dict):
-            return max(exchange.verbatim(shown), exchange.as_text(shown), key=len) + ","
-    return _cut(choice, opened, None)
-
-
-def _cut(choice: Choice, opened: Opened, cut: int | None) -> str:
+def head(choice: Choice, opened: Opened, cut: int | None = None) -> str:
+    """Return a page as the head of a request has it, at its longest."""
     level, part = choice.candidate.level, choice.candidate.part
     if choice.place == "system":
         return costs.prose(opened, level=level, cut=cut)
-    if choice.place == "context":
-        return costs.in_line(opened, level=level, cut=cut, part=part)
-    shown = Shown(opened, level, cut, recalled=True, part=part)
-    return exchange.as_text(shown) + ","
+    return costs.in_line(opened, level=level, cut=cut, part=part)
 
 
-def _bare(place: SectionName, opened: Opened) -> bool:
-    """Whether the text stands in the request's JSON as itself, not within a line."""
-    spoken = place == "exchange" and opened.role in ("user", "assistant")
-    return place == "system" or spoken
-
-
-def _escaped_once(text: str) -> str:
-    return in_string(text)
-
-
-def _escaped_twice(text: str) -> str:
+def _in_line(text: str) -> str:
     return in_string(quoted(text)[1:-1])

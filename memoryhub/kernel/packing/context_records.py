@@ -10,7 +10,6 @@ from memoryhub.kernel.state.context_bodies import (
     ManifestBody,
     OfferedBody,
     SectionBody,
-    ShownBody,
 )
 from memoryhub.kernel.state.page_events import PlaceBody, TurnPacked
 from memoryhub.kernel.state.pages import FULL, Location
@@ -51,7 +50,6 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
         turn=manifest.turn,
         mapped=manifest.mapped,
         policies=list(manifest.policies),
-        frames=[ShownBody(**frame._asdict()) for frame in manifest.frames],
         rows=[
             OfferedBody(
                 page_id=row.page_id,
@@ -99,7 +97,6 @@ def _manifest(body: ManifestBody, thread_name: str) -> contexts.Manifest:
         turn=body.turn,
         mapped=body.mapped,
         policies=contexts.Policies(bool(allowed), most, left, tokens),
-        frames=tuple(contexts.FrameRow(**each.model_dump()) for each in body.frames),
         rows=tuple(
             contexts.Row(
                 row.page_id,

@@ -1,4 +1,4 @@
-"""The conversation of `pack/2`: each message stays a message of who wrote it.
+"""The conversation in a request: each message stays a message of who wrote it.
 
 Pure. Slots of any shape are read as chat completions, and written in the request's. A
 message keeps its role, calls keep their results. What comes out of memory, and what no

@@ -1,22 +1,24 @@
-"""Packing by pack/1: which pages stand in a request, how much of each, the record.
+"""Packing: which messages and pages a request holds, how much of each, its record.
 
-Pure. `pack` chooses and writes a record; the bytes are then made of the record alone,
-by the same function that makes them again years later.
+Pure. Calls stand with their results or not at all, and no message changes its role;
+what is left out the manifest names, which an exchange is given once. `pack` chooses and
+writes a record; the bytes are then made of the record alone, by the same function that
+makes them again years later.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import costs, manifest, tools
+from memoryhub.kernel.levels import block_lines, manifest, tools
 from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
-    FrameRow,
     Manifest,
     Policies,
     Record,
@@ -25,19 +27,26 @@ from memoryhub.kernel.levels.contexts import (
     Section,
     Texts,
 )
+from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.request_shapes import SHAPES
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
-from memoryhub.kernel.packing import assembling, choosing, filling
-from memoryhub.kernel.packing.assembling import Rendered
-from memoryhub.kernel.packing.choosing import Candidate, Choice, Taken, Unit
+from memoryhub.kernel.packing import choosing, conversation, filling, requests
+from memoryhub.kernel.packing.choosing import (
+    Candidate,
+    Choice,
+    SectionName,
+    Taken,
+    Unit,
+)
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.filling import Attempt
-from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT, Location
-from memoryhub.kernel.state.paging_config import Format, InstructionsRole, Layout
+from memoryhub.kernel.packing.requests import Rendered, fenced
+from memoryhub.kernel.paging import weights
+from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Location
+from memoryhub.kernel.state.paging_config import Format, InstructionsRole
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import in_string
 
-PACKER = "pack/1"
-_RULED = ("rules", "context", "tools")
 #: Rounds of packing a little less, for a count that does not simply add up.
 _ROUNDS = 8
 
@@ -76,7 +85,6 @@ class Wanted:
     own_tools: Location | None = None
     #: The subject's blocks that the request carries, in their order.
     blocks: tuple[Chosen, ...] = ()
-    layout: Layout = "developer"
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
     #: At which the exchange began; None without a message of the user.
@@ -111,13 +119,15 @@ class TooSmallError(ValueError):
 
 
 class _Sides(NamedTuple):
-    """What stands in a request beside pages."""
+    """What stands in a request beside messages and pages."""
 
     rules: str | None
     tools: str | None
     manifest: Manifest | None
-    #: With all fences and framing.
+    #: With all framing.
     tokens: int
+    #: The subject's blocks.
+    blocks: tuple[Ref, ...] = ()
 
 
 def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
@@ -127,216 +137,350 @@ def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
     the costs they come with are checked, and counted again if they were not true.
     Raises TooSmallError.
     """
-    return within(wanted, texts, tokenizer, attempt=_attempt, recount=_recounted)
-
-
-def within(
-    wanted: Wanted,
-    texts: Texts,
-    tokenizer: Tokenizer,
-    *,
-    attempt: Callable[[Wanted, Texts, int, Tokenizer], Attempt[Packed]],
-    recount: Callable[[Wanted, Texts, Count], Wanted],
-) -> Packed:
-    """Return the first attempt that is within the budget, counted on its bytes.
-
-    Raises TooSmallError.
-    """
     spare = 0
     for attempted in range(_ROUNDS):
-        tried = attempt(wanted, texts, wanted.limit - spare, tokenizer)
+        tried = _attempt(wanted, texts, wanted.limit - spare, tokenizer)
         made = tried.make(tried.taken)
         if made.tokens <= wanted.limit:
             return filling.filled(tried, made, wanted.limit)
         spare += attempted and made.tokens - wanted.limit
-        wanted = recount(wanted, texts, tokenizer.count)
+        # Costs are what the messages really take from now on.
+        wanted = replace(wanted, exact=True)
     raise TooSmallError
 
 
 def _attempt(
     wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
 ) -> Attempt[Packed]:
-    count = tokenizer.count
-    sides, first, room = _framed(wanted, texts, limit, count)
-    offered = _offered(wanted, texts, first)
-    units = [Unit((each,), each.candidate.cost) for each in offered]
-
-    def shorten(unit: Unit, room: int) -> Unit:
-        cut, spent = choosing.shortened(unit.choices[0], room, texts, count)
-        return Unit((cut,), spent)
+    packer = _Packer(wanted, texts, tokenizer.count)
+    sides, first, room = packer.framed(limit)
+    units = packer.units(first)
 
     def make(taken: Taken) -> Packed:
-        shown = [each for n in sorted(taken) for each in taken[n].choices]
-        record = _record(wanted, sides, shown)
-        rendered = assembling.render(record, texts, thread=wanted.thread)
-        return packed(wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer)
-
-    def true(unit: Unit) -> int:
-        return count(choosing.written(unit.choices[0], texts))
-
-    taken = choosing.choose(units, room=room, shorten=shorten)
-    return Attempt(
-        *filling.opened(units, taken, first, _forms(wanted, texts)), make, true
-    )
-
-
-def _framed(
-    wanted: Wanted, texts: Texts, limit: int, count: Count
-) -> tuple[_Sides, tuple[Choice, int] | None, int]:
-    """What stands beside the pages, the newest slot, and the room left for others.
-
-    The newest slot must be there; where the budget is tiny, all else makes way for it.
-    """
-    forms = _forms(wanted, texts)
-    sides = _sides(wanted, texts, limit, count)
-    for each in sides:
-        last = each is sides[-1]
-        used = count(assembling.framing(())) if last else each.tokens
-        if not forms and used <= limit:
-            return each, None, limit - each.tokens
-        found = choosing.newest(
-            forms,
-            room=limit - used,
-            least=0 if last else choosing.LEAST_CUT,
-            texts=texts,
-            count=count,
+        # All else of its exchange came after the newest message of the user.
+        order = sorted(taken, key=lambda n: (n != len(units), n))
+        shown = [each for n in order for each in taken[n].choices]
+        record = packer.record(sides, shown)
+        rendered = requests.render(
+            record, texts, thread=wanted.thread, shown=packer.shown_pages
         )
-        if found is not None:
-            return each, found, limit - each.tokens - found[1]
-    raise TooSmallError
+        return _packed(
+            wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer
+        )
+
+    taken = packer.chosen(units, room)
+    whole, shown = filling.opened(units, taken, first, packer.forms)
+    return Attempt(whole, shown, make, packer.true)
 
 
-def _sides(wanted: Wanted, texts: Texts, limit: int, count: Count) -> list[_Sides]:
-    """From all that the mode wants to nothing."""
-    own = tools.listed(None, wanted.own_tools, texts)
-    parts = ("context", "tools") if own else ("context",)
-    bare = _Sides(None, None, None, count(assembling.framing(parts)) + count(own))
-    rules = prompts.CURRENT[wanted.mode]
-    if rules is None:
-        return [bare]
-    listed = tools.listed(wanted.tools, wanted.own_tools, texts)
-    rule_text = in_string(prompts.RULES[rules])
-    fixed = sum(map(count, (assembling.framing(_RULED), rule_text, listed)))
-    ruled = _Sides(rules, wanted.tools, None, fixed)
-    sides = [ruled, bare]
-    around = fixed + count(in_string(assembling.around("manifest")))
-    shown = fitted_manifest(wanted, texts, around, limit, count)
-    if shown is not None:
-        text = manifest.text(shown, texts=texts, thread=wanted.thread)
-        tokens = around + count(in_string(text))
-        sides.insert(0, ruled._replace(manifest=shown, tokens=tokens))
-    return sides
+class _Packer:
+    """Packs one request."""
+
+    def __init__(self, wanted: Wanted, texts: Texts, count: Count) -> None:
+        self.wanted, self.texts, self.count = wanted, texts, count
+        #: What is asked for again and again while units are made and written.
+        self.refs: dict[tuple[Any, ...], Ref] = {}
+        self.shown_pages: dict[Ref, conversation.ShownPage] = {}
+        self.packer = requests.packer(wanted.format, wanted.instructions_role)
+        self.shape = SHAPES[wanted.format]
+        self.called = self._called()
+        self.forms = [each for each in wanted.newest if not _instructs(each)]
+
+    def _called(self) -> set[str]:
+        """Names of all tools that the request may need a definition of."""
+        if not self.shape.apart:
+            return set()
+        pages = (Choice(each, "history") for each in self.wanted.candidates)
+        own = {tools.PAGE_LIST, tools.PAGE_FAULT}
+        return own | conversation.called([self._shown_page(each) for each in pages])
+
+    def framed(self, limit: int) -> tuple[_Sides, tuple[Choice, int] | None, int]:
+        """Return the sides, the newest message, and the room left for other pages.
+
+        The newest message must be there; where the budget is tiny, all else makes way.
+        """
+        forms, sides = self.forms, self._sides(limit)
+        for each in sides:
+            room = limit - each.tokens
+            if not forms and room >= 0:
+                return each, None, room
+            found = choosing.newest(
+                forms,
+                room=room,
+                least=0 if each is sides[-1] else choosing.LEAST_CUT,
+                texts=self.texts,
+                count=self.count,
+                write=self._write,
+            )
+            if found is not None:
+                return each, found, room - found[1]
+        raise TooSmallError
+
+    def _sides(self, limit: int) -> list[_Sides]:
+        """From all that the mode wants to nothing."""
+        wanted, count = self.wanted, self.count
+        own = tools.listed(None, wanted.own_tools, self.texts)
+        nothing = _Sides(None, None, None, self._framing(own))
+        refs = tuple(self._block_ref(each) for each in wanted.blocks)
+        fenced_tokens = self._blocks(wanted.blocks)
+        bare = nothing._replace(tokens=nothing.tokens + fenced_tokens, blocks=refs)
+        least = [bare, nothing] if refs else [nothing]
+        rules = prompts.CURRENT[wanted.mode]
+        if rules is None:
+            return least
+        listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
+        fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
+        fixed = self._framing(listed) + count(fence) + fenced_tokens
+        ruled = _Sides(rules, wanted.tools, None, fixed, refs)
+        sides = [ruled, *least]
+        offered = self._offered(fixed, limit)
+        if offered is not None:
+            text = requests.listed(
+                offered, self.texts, thread=wanted.thread, shape=self.shape
+            )
+            tokens = fixed + sum(count(each + ",") for each in text)
+            sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
+        return sides
+
+    def _blocks(self, blocks: Sequence[Chosen]) -> int:
+        """Count what the fence with the blocks takes."""
+        if not blocks:
+            return 0
+        lines = (block_lines.line(self.texts[b.place], whole=b.whole) for b in blocks)
+        fence = fenced(block_lines.FENCE, "\n".join(lines))
+        return self.count(in_string("\n\n" + fence))
+
+    def _block_ref(self, block: Chosen) -> Ref:
+        place = block.place
+        cut = None if block.whole else 0
+        return Ref(place.seq, place.level, cut, place.elsewhere(self.wanted.thread))
+
+    def _framing(self, listed: str) -> int:
+        return self.count(requests.framing(self.shape, listed, self.called))
+
+    def _offered(self, fixed: int, limit: int) -> Manifest | None:
+        """What the exchange was offered before, so that its start stays; else anew."""
+        if self.wanted.offered is not None:
+            return self.wanted.offered
+        return self._fitted(fixed + weights.fetching(tools.PAGE_LIST), limit)
+
+    def _fitted(self, fixed: int, limit: int) -> Manifest | None:
+        """The manifest with as many rows as its reserved room holds, or without."""
+        wanted = self.wanted
+        bare = Manifest(
+            thread=wanted.thread_name,
+            turn=wanted.turn,
+            mapped=wanted.mapped,
+            policies=wanted.policies,
+        )
+        fit = partial(
+            manifest.fitted,
+            bare,
+            pages=len(wanted.available) + wanted.unlisted,
+            texts=self.texts,
+            thread=wanted.thread,
+            count=self.count,
+        )
+        reserved = wanted.reserved_tokens
+        # Never more than half of what a small budget leaves: pages go first.
+        left = (limit - fixed) // 2
+        room = min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
+        return fit(rows=wanted.available, room=room) or fit(room=left)
+
+    def units(self, first: object | None) -> list[Unit]:
+        """Return all units that may stand beside the newest message, in order."""
+        wanted, found = self.wanted, list[Unit]()
+        heads = (*wanted.system, *filter(_instructs, wanted.candidates))
+        found += [Unit((Choice(each, "system"),), each.cost) for each in heads]
+        others = [
+            each
+            for each in wanted.candidates
+            if not _instructs(each) and not (first is not None and _opens(wanted, each))
+        ]
+        if wanted.mode == "passive":
+            brought = [each for each in others if _brought(each)]
+            found += [Unit((Choice(each, "context"),), each.cost) for each in brought]
+            others = [each for each in others if not _brought(each)]
+        begins = self._begins()
+        history = [each for each in others if not self._running(each, begins)]
+        own = choosing.own_tools(history, self.texts)
+        history = [each for each in history if each.page_id not in own]
+        exchange = [each for each in others if self._running(each, begins)]
+        exchange.sort(key=attrgetter("at"))
+        found += self._grouped(history, "history")
+        return found + list(self._grouped(exchange, "exchange"))
+
+    def _begins(self) -> int | None:
+        """The slot that the exchange begins with: calls come with their results."""
+        begins, roles = (
+            self.wanted.last_user_slot,
+            {each.slot: each.role for each in self.wanted.candidates},
+        )
+        if self.wanted.since is None and begins is not None:
+            while begins and roles.get(begins) == "tool":
+                begins -= 1
+        return begins
+
+    def _running(self, page: Candidate, begins: int | None) -> bool:
+        if _brought(page):
+            return self.wanted.since is not None and page.at > self.wanted.since
+        return begins is not None and page.slot is not None and page.slot >= begins
+
+    def _grouped(
+        self, pages: Sequence[Candidate], place: SectionName
+    ) -> Iterator[Unit]:
+        """Messages with what answers them; what memory brought never stands between."""
+        choices = [Choice(each, place, 0 if each.stub else None) for each in pages]
+        spoken, units = list[int](), dict[int, Unit]()
+        for index, each in enumerate(choices):
+            if not _brought(each.candidate):
+                spoken.append(index)
+                continue
+            exact = self.wanted.exact
+            cost = self._counted([each]) if exact else each.candidate.cost
+            units[index] = Unit((each,), cost)
+        shown, done = [self._shown_page(choices[index]) for index in spoken], 0
+        for group in conversation.groups(shown):
+            members = spoken[done : done + len(group)]
+            done += len(group)
+            own = tuple(choices[index] for index in members)
+            units[members[0]] = Unit(own, self._cost(own, group))
+        for index in sorted(units):
+            yield units[index]
+
+    def _cost(
+        self, choices: Sequence[Choice], group: Sequence[conversation.ShownPage]
+    ) -> int:
+        if self.wanted.exact:
+            return self._counted(choices)
+        cost = sum(each.candidate.cost for each in choices)
+        if conversation.is_self_contained(group):
+            return cost
+        # Nobody can say it, so it stands as what memory brings.
+        pages = (each.candidate.page_id for each in choices)
+        return cost + sum(weights.fetching(each) for each in pages)
+
+    def _counted(self, choices: Sequence[Choice]) -> int:
+        pages = [self._shown_page(each) for each in choices]
+        written = conversation.messages(pages, shape=self.shape)
+        return sum(self.count(text + ",") for each in written for text in each)
+
+    def true(self, unit: Unit) -> int:
+        """Return the true cost of units as they stand in the request."""
+        if unit.choices[0].place not in choosing.HEAD:
+            return self._counted(unit.choices)
+        (choice,) = unit.choices
+        opened = self.texts[choice.candidate.location]
+        return self.count(choosing.head(choice, opened))
+
+    def chosen(self, units: list[Unit], room: int) -> dict[int, Unit]:
+        """Choose the units that `room` tokens hold."""
+        if sum(unit.cost for unit in units) > room and not self.wanted.exact:
+            # What pages come with is the most they can take: nothing is cut for that.
+            units[:] = [
+                unit._replace(cost=min(unit.cost, self.true(unit))) for unit in units
+            ]
+        return choosing.choose(units, room=room, shorten=self._shortened)
+
+    def _shortened(self, unit: Unit, room: int) -> Unit:
+        """The unit with its longest text cut; of cost 0 if too little would be left."""
+        if len(unit.choices) > 1:
+            # Calls are never shortened, only what they gave back.
+            index = max(
+                range(1, len(unit.choices)),
+                key=lambda n: (unit.choices[n].cut is None, _cost(unit.choices[n])),
+            )
+        else:
+            index = 0
+        longest = unit.choices[index]
+        if longest.cut is not None:
+            # All that these calls gave back has left, and is named only.
+            return unit._replace(cost=0)
+        others = unit.cost - longest.candidate.cost
+        write = choosing.head if longest.place in choosing.HEAD else self._write
+        cut, spent = choosing.shortened(
+            longest, room - others, self.texts, self.count, write=write
+        )
+        if not spent:
+            return unit._replace(cost=0)
+        choices = (*unit.choices[:index], cut, *unit.choices[index + 1 :])
+        return Unit(choices, others + spent)
+
+    def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
+        """Return the record of what the request is made of."""
+        parts: dict[str, list[Ref]] = {}
+        for each in taken:
+            parts.setdefault(each.place, []).append(self._ref(each))
+        parts["blocks"] = [*sides.blocks]
+        present = {
+            "rules": sides.rules is not None,
+            "manifest": sides.manifest is not None,
+            "tools": sides.tools is not None or self.wanted.own_tools is not None,
+        }
+        return Record(
+            packer=self.packer,
+            mode=self.wanted.mode,
+            budget=self.wanted.limit,
+            sections=tuple(
+                Section(name=name, refs=tuple(parts.get(name, ())))
+                for name in requests.SECTIONS
+                if parts.get(name) or present.get(name)
+            ),
+            rules=sides.rules,
+            manifest=sides.manifest,
+            tools=sides.tools,
+            own_tools=self.wanted.own_tools,
+        )
+
+    def _shown_page(self, choice: Choice) -> conversation.ShownPage:
+        ref = self._ref(choice)
+        if ref not in self.shown_pages:
+            self.shown_pages[ref] = requests.shown_page(
+                ref, self.texts, thread=self.wanted.thread
+            )
+        return self.shown_pages[ref]
+
+    def _write(self, choice: Choice, opened: Opened, cut: int | None) -> str:
+        pages = [self._shown_page(choice._replace(cut=cut))]
+        written = conversation.messages(pages, shape=self.shape)
+        return "".join(text + "," for each in written for text in each)
+
+    def _ref(self, choice: Choice) -> Ref:
+        page = choice.candidate
+        name = (page.page_id, page.level, page.part, choice.cut)
+        if name not in self.refs:
+            self.refs[name] = self._made(choice)
+        return self.refs[name]
+
+    def _made(self, choice: Choice) -> Ref:
+        page, own = choice.candidate, self.wanted.thread
+        return Ref(
+            seq=page.location.seq,
+            level=page.level,
+            cut=choice.cut,
+            thread=page.location.elsewhere(own),
+            recalled=page.recalled,
+            part=page.part,
+            placed=page.at if _brought(page) else None,
+            message_at=page.full and (page.full.seq, page.full.elsewhere(own)),
+        )
 
 
-def fitted_manifest(
-    wanted: Wanted, texts: Texts, fixed: int, limit: int, count: Count
-) -> Manifest | None:
-    """Return the manifest with as many rows as its reserved room holds.
-
-    Without rows if need be.
-    """
-    bare = Manifest(
-        thread=wanted.thread_name,
-        turn=wanted.turn,
-        mapped=wanted.mapped,
-        policies=wanted.policies,
-    )
-    fit = partial(
-        manifest.fitted,
-        bare,
-        pages=len(wanted.available) + wanted.unlisted,
-        texts=texts,
-        thread=wanted.thread,
-        count=count,
-    )
-    reserved = wanted.reserved_tokens
-    # Never more than half of what a small budget leaves: pages go first.
-    left = (limit - fixed) // 2
-    room = min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
-    frames = (_frame(each, texts) for each in wanted.candidates if each.level > FULL)
-    return fit(frames=frames, rows=wanted.available, room=room) or fit(room=left)
+def _cost(choice: Choice) -> int:
+    return choice.candidate.cost
 
 
-def _frame(page: Candidate, texts: Texts) -> FrameRow:
-    modality = texts[page.location].modality
-    return FrameRow(page.page_id, modality, page.level, page.cost, page.importance)
+def _brought(page: Candidate) -> bool:
+    """Whether memory brings it, whoever said it once."""
+    return page.recalled or page.slot is None or page.part is not None
 
 
-def _forms(wanted: Wanted, texts: Texts) -> Sequence[Candidate]:
-    """The slot that must be in the request, at each level there is of it."""
-    mapped = [each for each in wanted.candidates if opens(wanted, each)]
-    forms = wanted.newest or mapped
-    # A thread may have nothing but its system prompt.
-    return [each for each in forms if not instructs(each)]
-
-
-def opens(wanted: Wanted, page: Candidate) -> bool:
+def _opens(wanted: Wanted, page: Candidate) -> bool:
     return page.slot is not None and page.slot == wanted.last_user_slot
 
 
-def instructs(page: Candidate) -> bool:
+def _instructs(page: Candidate) -> bool:
     return page.role == "system" or page.page_id == SYSTEM_PROMPT
-
-
-def _offered(wanted: Wanted, texts: Texts, first: object | None) -> list[Choice]:
-    """Every other page in its place, in the order of the context."""
-    own = choosing.own_tools(wanted.candidates, texts)
-    offered = [Choice(each, "system") for each in wanted.system]
-    for each in wanted.candidates:
-        if first is not None and opens(wanted, each):
-            continue
-        last, slot = wanted.last_user_slot, each.slot
-        if instructs(each):
-            offered.append(Choice(each, "system"))
-        elif last is not None and slot is not None and slot >= last:
-            offered.append(Choice(each, "exchange"))
-        elif each.page_id not in own:
-            offered.append(Choice(each, "context"))
-    return offered
-
-
-def _record(wanted: Wanted, sides: _Sides, taken: Sequence[Choice]) -> Record:
-    parts: dict[str, list[Choice]] = {"system": [], "context": [], "exchange": []}
-    for each in taken:
-        parts[each.place].append(each)
-    # As it was said, also when a slot was fetched back and so was mapped late.
-    parts["exchange"].sort(key=lambda each: each.candidate.slot or 0)
-    refs = {
-        name: tuple(ref(each, wanted.thread) for each in choices)
-        for name, choices in parts.items()
-    }
-    present = {
-        "rules": sides.rules is not None,
-        "manifest": sides.manifest is not None,
-        "tools": sides.tools is not None or wanted.own_tools is not None,
-    }
-    return Record(
-        packer=PACKER,
-        mode=wanted.mode,
-        budget=wanted.limit,
-        sections=tuple(
-            Section(name=name, refs=refs.get(name, ()))
-            for name in assembling.SECTIONS
-            if refs.get(name) or present.get(name)
-        ),
-        rules=sides.rules,
-        manifest=sides.manifest,
-        tools=sides.tools,
-        own_tools=wanted.own_tools,
-    )
-
-
-def ref(choice: Choice, own: UUID) -> Ref:
-    """Return the ref to a shown text in the record of a request by `own`."""
-    page = choice.candidate
-    return Ref(
-        seq=page.location.seq,
-        level=page.level,
-        cut=choice.cut,
-        thread=page.location.elsewhere(own),
-        recalled=page.recalled,
-        part=page.part,
-    )
 
 
 def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
@@ -344,7 +488,7 @@ def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
     return replace(section, bytes=len(text.encode()), tokens=count(text))
 
 
-def packed(
+def _packed(
     wanted: Wanted,
     record: Record,
     rendered: Rendered,
@@ -374,23 +518,4 @@ def packed(
         cut=cuts(record, texts, thread=wanted.thread, count=count),
         omitted=tuple(each for each in ids if each not in fate),
         texts=texts,
-    )
-
-
-def _recounted(wanted: Wanted, texts: Texts, count: Count) -> Wanted:
-    """With the costs that its pages really have."""
-
-    def true(pages: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        return tuple(
-            each._replace(
-                cost=costs.cost(texts[each.location], level=each.level, count=count)
-            )
-            for each in pages
-        )
-
-    return replace(
-        wanted,
-        system=true(wanted.system),
-        candidates=true(wanted.candidates),
-        newest=true(wanted.newest),
     )

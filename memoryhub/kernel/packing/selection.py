@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, tools
-from memoryhub.kernel.levels.block_lines import Carried, Chosen
+from memoryhub.kernel.levels.block_lines import Carried
 from memoryhub.kernel.levels.contexts import Policies, Record, Row
 from memoryhub.kernel.levels.levels import producible
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
@@ -44,9 +44,8 @@ class Options:
 def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wanted:
     """Return all that packing needs. `home` are pages at home, newest first."""
     paging, settings = state.paging, state.paging.settings
-    system, candidates = _mapped(state)
-    if settings.layout == "conversation":
-        candidates = _with_stubs(state, candidates, home)
+    system, mapped = _mapped(state)
+    candidates = _with_stubs(state, mapped, home)
     offered = _offered(state, home)
     return Wanted(
         thread=state.id,
@@ -66,8 +65,7 @@ def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wa
         unlisted=paging.pages - len(paging.frames) - len(offered),
         tools=_tools(settings, options),
         own_tools=paging.own_tools.place if paging.own_tools else None,
-        blocks=tuple(_blocks(settings, options)),
-        layout=settings.layout,
+        blocks=tuple(block_lines.chosen(options.blocks, settings.blocks_tokens)),
         instructions_role=settings.instructions_role,
         format=settings.format,
         since=paging.last_user.seq if paging.last_user else None,
@@ -83,13 +81,6 @@ def _tools(settings: Settings, options: Options) -> str:
     return tools.with_memory(options.tools) if settings.model_tools else options.tools
 
 
-def _blocks(settings: Settings, options: Options) -> list[Chosen]:
-    """Those that the turn made room for; one message of the past carries none."""
-    if settings.layout != "conversation":
-        return []
-    return block_lines.chosen(options.blocks, settings.blocks_tokens)
-
-
 def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
     """The system prompt, and all other frames, as they stand in the context."""
     paging, rules = state.paging, pins.pinned(state)
@@ -98,7 +89,7 @@ def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
     system, others = list[Candidate](), list[Candidate]()
     for frame in paging.in_order():
         name = frame.page_id
-        page = _candidate(frame, paging, keep=scores[name], pinned=name in rules)
+        page = _candidate(frame, keep=scores[name], pinned=name in rules)
         page = page._replace(precedence=ranks[name])
         shown = [
             page._replace(part=part[:2], cost=part.cost, at=part.seq)
@@ -191,10 +182,8 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         return tuple(page for page in pages if there.isdisjoint(needed(page)))
 
     def needed(page: Candidate) -> set[Location]:
-        # Without it pack/1 shows what is left; in a conversation nobody would speak.
-        if wanted.layout == "developer" or page.full is None:
-            return {page.location}
-        return {page.location, page.full}
+        # Without the message as it was said nobody would speak.
+        return {page.location} if page.full is None else {page.location, page.full}
 
     def rows(offered: Iterable[Row]) -> tuple[Row, ...]:
         return tuple(row for row in offered if row.location(own) not in there)
@@ -212,12 +201,9 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
     )
 
 
-def _candidate(frame: Frame, paging: Paging, *, keep: float, pinned: bool) -> Candidate:
+def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
     entry = frame.entry
     brought = frame.recalled or entry.slot is None
-    spoken = entry.role in CALLING or (
-        paging.settings.layout == "conversation" and entry.slot is not None
-    )
     return Candidate(
         page_id=entry.page_id,
         level=frame.level,
@@ -230,7 +216,7 @@ def _candidate(frame: Frame, paging: Paging, *, keep: float, pinned: bool) -> Ca
         role=entry.role,
         importance=entry.importance,
         recalled=frame.recalled,
-        full=entry.full.location if frame.level and spoken else None,
+        full=entry.full.location if frame.level and entry.slot is not None else None,
         at=frame.mapped_seq if brought else entry.created_seq,
     )
 
@@ -243,15 +229,14 @@ def _newest(paging: Paging) -> tuple[Candidate, ...]:
     if frame is None:
         return ()
     return tuple(
-        _candidate(_at(frame, level, paging), paging, keep=1.0, pinned=True)
+        _candidate(_at(frame, level), keep=1.0, pinned=True)
         for level, held in enumerate(frame.entry.levels)
         if held is not None and level >= frame.level
     )
 
 
-def _at(frame: Frame, level: int, paging: Paging) -> Frame:
-    settings, recalled = paging.settings, frame.recalled
-    tokens = weights.weight(settings, frame.entry, level, recalled=recalled)
+def _at(frame: Frame, level: int) -> Frame:
+    tokens = weights.weight(frame.entry, level, recalled=frame.recalled)
     return frame._replace(level=level, tokens=tokens)
 
 

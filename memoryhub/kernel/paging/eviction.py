@@ -117,14 +117,13 @@ def _lower_level(decision: Decision, frame: Frame) -> int | None:
         held = frame.entry.levels[level]
         if held is not None:
             half = held.tokens * 2 <= frame.entry.at(frame.level).tokens
-            less = _weigh(decision, frame, level) < frame.tokens
+            less = _weigh(frame, level) < frame.tokens
             return level if half and less else None
     return None
 
 
-def _weigh(decision: Decision, frame: Frame, level: int) -> int:
-    settings, entry = decision.paging.settings, frame.entry
-    return weights.weight(settings, entry, level, recalled=frame.recalled)
+def _weigh(frame: Frame, level: int) -> int:
+    return weights.weight(frame.entry, level, recalled=frame.recalled)
 
 
 def lower(
@@ -144,7 +143,7 @@ def lower(
             page_id=frame.page_id,
             level=level,  # type: ignore[arg-type]  # 0 to 3
             level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
-            tokens=_weigh(decision, frame, level),
+            tokens=_weigh(frame, level),
             tokens_before=frame.tokens,
             score=score,
             policy=decision.paging.settings.policy,

@@ -111,7 +111,7 @@ def _fault_part(
     frame = decision.paging.frames.get(entry.page_id)
     held = sorted(frame.parts, key=attrgetter("turn")) if frame else []
     room = deliverable(decision.state, entry.page_id)
-    own = wanted.cost + weights.fetching(decision.paging.settings, entry.page_id)
+    own = wanted.cost + weights.fetching(entry.page_id)
     while held and held[0].turn < decision.turn and _cost(held) + own > room:
         held.pop(0)
     cost = _cost(held) + own
@@ -156,7 +156,7 @@ def deliverable(state: ThreadState, page_id: str) -> int:
 
 def weigh(state: ThreadState, entry: Entry, level: int) -> int:
     """Return the tokens that the page takes once it is fetched at this level."""
-    return weights.weight(state.paging.settings, entry, level, recalled=True)
+    return weights.weight(entry, level, recalled=True)
 
 
 def part_room(state: ThreadState, page_id: str) -> int:
@@ -164,7 +164,7 @@ def part_room(state: ThreadState, page_id: str) -> int:
     frame = state.paging.frames.get(page_id)
     due = [p for p in (frame.parts if frame else ()) if p.turn == state.turn_count]
     room = deliverable(state, page_id) - _cost(due)
-    return room - weights.fetching(state.paging.settings, page_id)
+    return room - weights.fetching(page_id)
 
 
 def _reference(decision: Decision, command: FaultPage, found: Found) -> None:

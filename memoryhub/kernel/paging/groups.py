@@ -35,7 +35,7 @@ def answered(paging: Paging, slot: int) -> list[Frame]:
 
 def newest(paging: Paging, slots: int) -> Frame | None:
     """Return the calls at the end of such a thread: more results may follow."""
-    return _before(paging, slots) if is_conversation(paging) else None
+    return _before(paging, slots)
 
 
 def lacks_calls(paging: Paging, slot: int, role: str | None) -> bool:
@@ -43,7 +43,7 @@ def lacks_calls(paging: Paging, slot: int, role: str | None) -> bool:
 
     What follows something else than calls is a message of its own kind.
     """
-    if role != "tool" or not is_conversation(paging):
+    if role != "tool":
         return False
     for index in range(slot - 1, max(-1, slot - 1 - _MOST), -1):
         before = _role(paging, index)
@@ -68,7 +68,7 @@ def leave_together(paging: Paging, kept: set[str], *, slots: int) -> set[str]:
 
 def calls(paging: Paging, frame: Frame, *, slots: int) -> bool:
     """Return whether results may follow: then it is shown as it is, or not at all."""
-    if not spoken(paging, frame) or frame.entry.role != "assistant":
+    if not spoken(frame) or frame.entry.role != "assistant":
         return False
     index = (frame.entry.slot or 0) + 1
     page_id = slot_page_id(index)
@@ -77,7 +77,7 @@ def calls(paging: Paging, frame: Frame, *, slots: int) -> bool:
 
 
 def _head(paging: Paging, frame: Frame) -> Frame | None:
-    if not spoken(paging, frame):
+    if not spoken(frame):
         return None
     if frame.entry.role == "tool":
         return _before(paging, frame.entry.slot or 0)
@@ -109,19 +109,11 @@ def _role(paging: Paging, index: int) -> str | None:
     return page.entry.role or "" if page else None
 
 
-def spoken(paging: Paging, frame: Frame) -> bool:
+def spoken(frame: Frame) -> bool:
     """Return whether a frame stands in the conversation as its original message."""
-    return is_conversation(paging) and _is_message(frame)
-
-
-def is_conversation(paging: Paging) -> bool:
-    return paging.settings.layout == "conversation"
-
-
-def _is_message(frame: Frame) -> bool:
     return frame.entry.slot is not None and not frame.recalled
 
 
 def _message(paging: Paging, index: int) -> Frame | None:
     frame = paging.frames.get(slot_page_id(index))
-    return frame if frame is not None and _is_message(frame) else None
+    return frame if frame is not None and spoken(frame) else None

@@ -115,7 +115,7 @@ def _create(
 
 
 def _mapped(decision: Decision, page: NewPage) -> bool:
-    weighs = page.cost + weights.fetching(decision.paging.settings, page.page_id)
+    weighs = page.cost + weights.fetching(page.page_id)
     if pins.held(decision.paging, page.page_id):
         pins.require_share(decision.paging, more=weighs)
     return working_set.make_room(decision, page.page_id, weighs)
@@ -227,7 +227,7 @@ def _make_room_to_grow(decision: Decision, entry: Entry, command: UpdatePage) ->
     frame = decision.paging.frames.get(entry.page_id)
     if frame is None or command.cost is None:
         return
-    weighs = command.cost + weights.fetching(decision.paging.settings, entry.page_id)
+    weighs = command.cost + weights.fetching(entry.page_id)
     if pins.held(decision.paging, entry.page_id):
         pins.require_share(decision.paging, more=weighs - frame.tokens)
     if not working_set.make_room(decision, entry.page_id, weighs):

@@ -119,7 +119,7 @@ def _brought(
         return tiers.touched(state, paging, event.page_id)
     parts, frame = _parts(state, event), paging.frames.get(event.page_id)
     # A message that was shortened is shown in full where it was said.
-    spoken = frame is not None and not parts and groups.spoken(paging, frame)
+    spoken = frame is not None and not parts and groups.spoken(frame)
     return tiers.framed(
         state, paging, entry, event.level, recalled=not spoken, parts=parts, moves=True
     )

@@ -22,9 +22,9 @@ _AS_APPENDED = ("append", "turn")
 def returns(paging: Paging, entry: Entry, cause: str) -> bool:
     """Return whether a page that is mapped for this cause comes out of memory.
 
-    Then it is no message of a conversation any more, but what a call has brought.
+    Then it is no message any more, but what a call has brought.
     """
-    if paging.settings.layout == "developer" or entry.page_id in paging.frames:
+    if entry.page_id in paging.frames:
         return False
     return entry.slot is not None and cause not in _AS_APPENDED
 
@@ -41,12 +41,11 @@ def framed(
 ) -> Paging:
     """Map the page at that level; one that is mapped keeps its place.
 
-    Unless it `moves` to the call that has fetched it, as in a conversation.
+    Unless it `moves` to the call that has fetched it.
     """
-    before, settings = paging.frames.get(entry.page_id), paging.settings
-    moves = moves and recalled and settings.layout == "conversation"
+    before, moves = paging.frames.get(entry.page_id), moves and recalled
     recalled = recalled or bool(before and before.recalled)
-    weight = weights.weight(settings, entry, level, recalled=recalled)
+    weight = weights.weight(entry, level, recalled=recalled)
     frame = _frame(state, entry, before or paging.hot.get(entry.page_id))
     if before is not None and not moves:
         at, joined = before.mapped_seq, before.joined_seq
@@ -114,8 +113,7 @@ def rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
         level = 0 if renewed else frame.level
         tokens = frame.tokens
         if renewed:
-            settings, recalled = paging.settings, frame.recalled
-            tokens = weights.weight(settings, entry, level, recalled=recalled)
+            tokens = weights.weight(entry, level, recalled=frame.recalled)
         after = frame._replace(
             entry=entry,
             level=level,

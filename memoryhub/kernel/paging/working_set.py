@@ -183,7 +183,7 @@ def weigh(
     """Return what a page weighs that is mapped, or would be for this cause."""
     frame = decision.paging.frames.get(entry.page_id)
     recalled = frame.recalled if frame else returns(decision.paging, entry, cause)
-    return weights.weight(decision.paging.settings, entry, level, recalled=recalled)
+    return weights.weight(entry, level, recalled=recalled)
 
 
 def make_room(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.state.bodies import Body, Count, Flag, Parts, Share, Token
-from memoryhub.kernel.state.pages import Level, Modality, Tier
+from memoryhub.kernel.state.bodies import Body, Count, Flag, Parts, Token
+from memoryhub.kernel.state.pages import Tier
 from memoryhub.kernel.text.names import Name
 
 
@@ -28,16 +28,6 @@ class OfferedBody(Body):
     thread: Token | None = None
 
 
-class ShownBody(Body):
-    """A frame below FULL, as the manifest tells of it: `contexts.FrameRow`."""
-
-    page_id: Name
-    modality: Modality
-    level: Level
-    tokens: Count
-    importance: Share
-
-
 class ManifestBody(Body):
     """What the manifest said: `contexts.Manifest`, but for the thread's name."""
 
@@ -45,6 +35,5 @@ class ManifestBody(Body):
     mapped: Count
     #: Faults allowed, faults a turn, faults left, fault tokens left.
     policies: list[Flag | Count]
-    frames: list[ShownBody]
     rows: list[OfferedBody]
     omitted: Count

@@ -11,13 +11,11 @@ from memoryhub.kernel.state.bodies import Body, Number, Share, Switch
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
-#: How a request speaks: as the conversation that it was, or in one developer message.
-Layout = Literal["conversation", "developer"]
 #: Who can count a thread's tokens; all but the first come with an extra.
 TokenizerName = Literal["est/1", "o200k_base"]
-#: Who speaks the head of a conversation: servers know one role or the other.
+#: Who speaks the head of a request: servers know one role or the other.
 InstructionsRole = Literal["system", "developer"]
-#: Whose API takes the requests of a conversation.
+#: Whose API takes the requests.
 Format = Literal["chat", "responses", "anthropic"]
 FORMATS: tuple[str, ...] = get_args(Format)
 INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)
@@ -27,7 +25,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 ESTIMATED: TokenizerName = "est/1"
 TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
 #: What stays as the thread was made: what is kept was counted and weighed by it.
-FIXED = ("tokenizer", "layout")
+FIXED = ("tokenizer",)
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
 
@@ -37,8 +35,6 @@ class PagingConfig(Body):
 
     #: Fixed when the thread is made: another one would count differently.
     tokenizer: TokenizerName | None = None
-    #: Fixed likewise: what is mapped weighs by it.
-    layout: Layout | None = None
     instructions_role: InstructionsRole | None = None
     format: Format | None = None
     budget_tokens: Number | None = None
@@ -72,7 +68,6 @@ class Settings:
     """What holds in a thread, defaults filled in (source: the paging document)."""
 
     tokenizer: TokenizerName = ESTIMATED
-    layout: Layout = "developer"
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
     budget_tokens: int = 128_000
@@ -176,9 +171,6 @@ def check(settings: Settings) -> None:
         if not least <= value <= most or round(value, DECIMALS) != value:
             says = f"a number from {least:g} to {most:g}, at most {DECIMALS} decimals"
             raise InvalidError(loc=f"config.{name}", allowed=says)
-    if settings.format != "chat" and settings.layout == "developer":
-        says = "`chat` where `layout` is `developer`"
-        raise InvalidError(loc="config.format", allowed=says)
     least_reserved = 0 if settings.mode == "passive" else LEAST_RESERVED
     half = settings.budget_tokens // 2
     if not least_reserved <= settings.reserved_tokens <= half:

@@ -129,10 +129,8 @@ def _cause(decision: Decision, entry: Entry, slot: NewSlot) -> Cause:
 
     Calls in part, or results without them, are no messages: memory brings them.
     """
-    paging, index = decision.paging, entry.slot or 0
-    apart = groups.lacks_calls(paging, index, entry.role)
-    calls = slot.calls and groups.is_conversation(paging)
-    return "brought" if apart or calls else "append"
+    apart = groups.lacks_calls(decision.paging, entry.slot or 0, entry.role)
+    return "brought" if apart or slot.calls else "append"
 
 
 def _make_levels(decision: Decision, entry: Entry, slot: NewSlot) -> None:

@@ -80,9 +80,8 @@ def create(decision: Decision, command: CreateThread, pages: PageTable) -> None:
 
 
 def _born(sent: Limits) -> Limits:
-    """The config of a new thread; those from before keep their one message."""
-    layout, blocks = sent.layout or "conversation", sent.blocks is not False
-    return sent.model_copy(update={"layout": layout, "blocks": blocks})
+    """The config of a new thread; journals from before blocks do without them."""
+    return sent.model_copy(update={"blocks": sent.blocks is not False})
 
 
 def fork(decision: Decision, command: ForkThread, pages: PageTable) -> None:

@@ -18,10 +18,8 @@ from memoryhub.kernel.state import page_events
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.kernel.state.paging import values
-from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import replay
 from memoryhub.vault.registry.lru import Lru
 
@@ -124,7 +122,7 @@ def get_trace(thread: Thread) -> Trace:
         type__in=_MOVES,
     )
     listed = rows.order_by("seq").values_list("seq", "type", "body")
-    _follow(trace, listed.iterator(), pages.settings_now(thread))
+    _follow(trace, listed.iterator())
     if thread.head_seq:
         trace.put(trace.begin(thread.head_seq))
     traces.keep(thread, trace)
@@ -139,65 +137,63 @@ def _origin(thread: Thread) -> Trace:
     return Trace(used=paging.used, held=held)
 
 
-def _follow(
-    trace: Trace, rows: Iterable[tuple[int, str, str]], settings: Settings
-) -> None:
+def _follow(trace: Trace, rows: Iterable[tuple[int, str, str]]) -> None:
     for seq, kind, text in rows:
         place = trace.begin(seq)
-        _MOVES[kind](trace, orjson.loads(text), settings, place)
+        _MOVES[kind](trace, orjson.loads(text), place)
         trace.put(place)
 
 
-def _appended(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _appended(trace: Trace, body: Body, place: int) -> None:
     page = body.get("page")
     if page is not None and page["mapped"]:
         trace.weigh(slot_page_id(body["index"]), page["cost"])
 
 
-def _created(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _created(trace: Trace, body: Body, place: int) -> None:
     if body["mapped"]:
         page_id = body["page_id"]
-        framing = weights.fetching(settings, page_id)
+        framing = weights.fetching(page_id)
         trace.weigh(page_id, body["cost"] + framing)
 
 
-def _updated(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _updated(trace: Trace, body: Body, place: int) -> None:
     page_id = body["page_id"]
     if page_id in trace.held and body.get("cost") is not None:
-        framing = weights.fetching(settings, page_id)
+        framing = weights.fetching(page_id)
         trace.weigh(page_id, body["cost"] + framing)
 
 
-def _weighed(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _weighed(trace: Trace, body: Body, place: int) -> None:
     trace.weigh(body["page_id"], body["tokens"])
 
 
-def _lowered(trace: Trace, body: Body, settings: Settings, place: int) -> None:
-    _weighed(trace, body, settings, place)
+def _lowered(trace: Trace, body: Body, place: int) -> None:
+    _weighed(trace, body, place)
     trace.left.add(place)
 
 
-def _faulted(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _faulted(trace: Trace, body: Body, place: int) -> None:
     trace.fetched.add(place)
     if body["promoted"]:
         trace.weigh(body["page_id"], body["cost"])
 
 
-def _refused(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _refused(trace: Trace, body: Body, place: int) -> None:
     trace.refused.add(place)
 
 
-def _evicted(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _evicted(trace: Trace, body: Body, place: int) -> None:
     if body["tier_before"] == "L0":
         trace.weigh(body["page_id"], 0)
         trace.left.add(place)
 
 
-def _deleted(trace: Trace, body: Body, settings: Settings, place: int) -> None:
+def _deleted(trace: Trace, body: Body, place: int) -> None:
     trace.weigh(body["page_id"], 0)
 
 
-_MOVES: dict[str, Callable[[Trace, Body, Settings, int], None]] = {
+_MOVES: dict[str, Callable[[Trace, Body, int], None]] = {
     SlotAppended.event_type: _appended,
     page_events.PageCreated.event_type: _created,
     page_events.PageUpdated.event_type: _updated,

@@ -15,7 +15,14 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
-from memoryhub.kernel.packing import context_records, packers, prefixes, selection
+from memoryhub.kernel.packing import (
+    context_records,
+    packers,
+    packing,
+    prefixes,
+    requests,
+    selection,
+)
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import Request
@@ -89,13 +96,13 @@ def pack(
     packing.TooSmallError.
     """
     wanted = selection.wanted(state, options, home=list_home(thread, state))
-    if wanted.layout == "conversation" and before and before.home.id == thread.id:
+    if before and before.home.id == thread.id:
         wanted = selection.continued(wanted, before.record)
     places = selection.places(wanted)
     opened = texts.opened(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
-    return packers.pack(selection.without(wanted, gone), opened, tokenizer=tokenizer)
+    return packing.pack(selection.without(wanted, gone), opened, tokenizer=tokenizer)
 
 
 def list_home(
@@ -175,11 +182,8 @@ def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
 
 
 def otherwise(found: Recorded, shape: Format) -> Recorded:
-    """Return the record as of a request for another API, which has no hash.
-
-    Raises InvalidError for one of a single developer message.
-    """
-    record = packers.otherwise(found.record, shape)
+    """Return the record as of a request for another API, which has no hash."""
+    record = requests.otherwise(found.record, shape)
     return (
         found if record is found.record else replace(found, record=record, sha256=None)
     )
@@ -198,7 +202,8 @@ def reassemble(thread: Thread, found: Recorded) -> Reassembled:
         return Reassembled(
             recorded=found, request=None, missing=page_ids(thread, missing)
         )
-    request = packers.ASSEMBLE[found.record.packer](found.record, opened, thread=own)
+    packer = packers.PACKERS[found.record.packer]
+    request = packer.assemble(found.record, opened, thread=own)
     return Reassembled(recorded=found, request=request)
 
 

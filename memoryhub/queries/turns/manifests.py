@@ -6,7 +6,6 @@ from typing import Any
 
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
-from memoryhub.kernel.levels.contexts import FrameRow
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.paging import Frame
@@ -38,9 +37,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
         "turn": state.turn_count,
         "mapped": wanted.mapped,
         "tokenizer": state.paging.settings.tokenizer,
-        "working_set": [
-            manifest.mapped(_row(frame)) for frame in state.paging.in_order()
-        ],
+        "working_set": [_mapped(frame) for frame in state.paging.in_order()],
         "available_pages": listed,
         "omitted": len(wanted.available) + wanted.unlisted - len(listed),
         "policies": {
@@ -50,8 +47,11 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     }
 
 
-def _row(frame: Frame) -> FrameRow:
-    entry = frame.entry
-    return FrameRow(
-        entry.page_id, entry.modality, frame.level, frame.tokens, entry.importance
-    )
+def _mapped(frame: Frame) -> dict[str, Any]:
+    return {
+        "page_id": frame.page_id,
+        "modality": frame.entry.modality,
+        "level": frame.level,
+        "tokens_est": frame.tokens,
+        "importance": frame.entry.importance,
+    }

@@ -14,7 +14,6 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.packing import prefixes
-from memoryhub.kernel.packing.packing import PACKER
 from memoryhub.kernel.packing.prefixes import Break, Common, Request
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.turns import turn_diffs
@@ -78,9 +77,6 @@ class Lens:
     #: would have to be compared is gone.
     prefix_tokens: int | None
     prefix_bytes: int | None
-    #: The order of sections that this holds for, and whether there could be others.
-    order: tuple[str, ...]
-    movable: bool
     #: Where it ends: a section, and the place in it; empty when it does not.
     section: str
     place: int
@@ -144,26 +140,23 @@ def _point(row: Event, block: int) -> Point:
     )
 
 
-def get_lens(
-    thread: Thread, turn: int, *, order: Sequence[str] = (), block: int = 1
-) -> Lens:
-    """Compare a turn with the one before, as if its sections stood in another order.
+def get_lens(thread: Thread, turn: int, *, block: int = 1) -> Lens:
+    """Compare a turn with the one before.
 
     Before the first there is nothing, so its prefix is empty. `thread` comes with its
     subject. A constant number of queries a lineage. Raises NotFoundError for a turn
     that has not begun, NotRecordedError when its request or the one before was not
-    packed here, prefixes.OrderError for no order.
+    packed here.
     """
     now = get_side(thread, turn)
     if turn == 1:
-        return _first(now, order)
+        return _first(now)
     before = get_side(thread, turn - 1)
-    previous, request = _requests(thread, before, now, order)
+    previous, request = _requests(thread, before, now)
     found = prefixes.parting(previous, request)
     shared = _common(previous, request)
-    # Nobody has recorded what would be.
-    tokens = shared and shared.tokens if order else now.recorded.event.prefix_tokens
-    record, prefix = now.recorded.record, _in_blocks(tokens, block)
+    record = now.recorded.record
+    prefix = _in_blocks(now.recorded.event.prefix_tokens, block)
     behind = _behind(found, before, now, list(iter_between(before, now)))
     return Lens(
         turn=turn,
@@ -171,8 +164,6 @@ def get_lens(
         bytes=record.bytes,
         prefix_tokens=prefix,
         prefix_bytes=shared.bytes if shared else None,
-        order=tuple(section.name for section in request.record.sections),
-        movable=record.packer == PACKER,
         section=found.section if found else "",
         place=found.place if found else 0,
         page_id=behind.page_id,
@@ -182,18 +173,15 @@ def get_lens(
     )
 
 
-def _first(now: Side, order: Sequence[str]) -> Lens:
-    record = prefixes.ordered(now.recorded.record, order)
-    names = tuple(section.name for section in record.sections)
+def _first(now: Side) -> Lens:
+    record = now.recorded.record
     return Lens(
         turn=now.turn,
         tokens=record.tokens,
         bytes=record.bytes,
         prefix_tokens=0,
         prefix_bytes=0,
-        order=names,
-        movable=record.packer == PACKER,
-        section=next(iter(names), ""),
+        section=next((section.name for section in record.sections), ""),
         place=0,
         page_id=None,
         cause="first",
@@ -221,9 +209,7 @@ def _in_blocks(tokens: int | None, block: int) -> int | None:
     return None if tokens is None else prefixes.in_blocks(tokens, block)
 
 
-def _requests(
-    thread: Thread, before: Side, now: Side, order: Sequence[str]
-) -> tuple[Request, Request]:
+def _requests(thread: Thread, before: Side, now: Side) -> tuple[Request, Request]:
     sides = (before, now)
     places = {
         place
@@ -233,7 +219,7 @@ def _requests(
     opened = texts.opened(thread, places)
     one, other = (
         Request(
-            record=prefixes.ordered(side.recorded.record, order),
+            record=side.recorded.record,
             texts=opened,
             thread=side.thread,
         )

@@ -68,7 +68,7 @@ def _checked(thread: Thread, turn: int, stored: Event | None) -> Checked:
         found = contexts.opened_record(thread, stored, home=thread)
         if found.event.turn != turn:
             return Checked(turn=turn, wrong="turn")
-        if found.record.packer not in packers.ASSEMBLE:
+        if found.record.packer not in packers.PACKERS:
             return Checked(turn=turn, wrong="packer")
         whole = contexts.reassemble(thread, found)
     except Refusal as refusal:

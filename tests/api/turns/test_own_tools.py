@@ -32,9 +32,8 @@ async def usable_of(api: Client) -> int:
     return usable
 
 
-@pytest.mark.parametrize("layout", ["conversation", "developer"])
-async def test_own_tools_counted_and_recorded(api: Client, layout: str) -> None:
-    await api.put(T, {"config": {"layout": layout}})
+async def test_own_tools_counted_and_recorded(api: Client) -> None:
+    await api.put(T, {})
     usable = await usable_of(api)
     set_ = await api.put(f"{T}/tools", {"items": [LOOK_UP, BARE]})
     assert set_.status == 200

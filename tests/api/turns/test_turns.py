@@ -140,19 +140,6 @@ async def test_a_request_of_another_api_is_handed_out(api: Client) -> None:
     assert (wrong.status, wrong.code) == (422, "value")
 
 
-async def test_only_a_conversation_has_another_format(api: Client) -> None:
-    config = {"layout": "developer", "format": "responses"}
-    refused = await api.put(T, {"config": config})
-    assert (refused.status, refused.json["errors"][0]["loc"]) == (
-        422,
-        ["config", "format"],
-    )
-    await api.put(T, {"config": {"layout": "developer"}})
-    await api.post(f"{T}/turns", {"items": [item_of("hello")]})
-    other = await api.get(f"{T}/turns/1/context?format=responses")
-    assert other.status == 422
-
-
 async def test_results_of_tools_keep_their_role_whoever_says_them(api: Client) -> None:
     """Anthropic's come from the user, who has not said anything new by that."""
     used = {"type": "tool_use", "id": "c-1", "name": "look", "input": {}}

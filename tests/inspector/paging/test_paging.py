@@ -155,12 +155,12 @@ def test_a_request_that_differs_is_told_in_red(
     viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a packer that was changed instead of getting a new version."""
-    honest = packers.ASSEMBLE["pack/2"]
+    honest = packers.PACKERS["pack/2"]
 
     def changed(*args: Any, **kwargs: Any) -> bytes:
-        return honest(*args, **kwargs) + b" "
+        return honest.assemble(*args, **kwargs) + b" "
 
-    monkeypatch.setitem(packers.ASSEMBLE, "pack/2", changed)
+    monkeypatch.setitem(packers.PACKERS, "pack/2", honest._replace(assemble=changed))
     text = text_of(viewer, f"{T}/turns/7")
     assert "The request differs from the record" in text
     assert "equals the record" not in text
@@ -237,11 +237,8 @@ def test_the_charts_add_up_to_what_the_thread_counted(
     assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
 
 
-@pytest.mark.parametrize("layout", ["conversation", "developer"])
-def test_a_turn_says_what_it_shows_in_part(
-    agent: Agent, viewer: Client, layout: str
-) -> None:
-    make_paged(agent, layout=layout)
+def test_a_turn_says_what_it_shows_in_part(agent: Agent, viewer: Client) -> None:
+    make_paged(agent)
     slots = [message("user", "Where is it? " * 300)]
     new = beginning.NewTurn(slots=slots, token_budget=1_200)
     begun = factories.run(beginning.begin(agent=agent, thread="paged", new=new))
@@ -267,26 +264,14 @@ def test_a_diff_tells_what_left_and_by_which_event(
     text_of(viewer, f"{T}/turns/99/diff", 404)
 
 
-def test_the_lens_names_what_broke_the_prefix(agent: Agent, viewer: Client) -> None:
-    """And what would have, had one message had its sections in another order."""
-    paged = make_paged(agent, layout="developer")
+def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> None:
     lens = prefixes.get_lens(paged, 7)
     text = text_of(viewer, f"{T}/turns/7/prefix")
     assert f"{lens.prefix_tokens:,}" in text
     assert f"<b>{lens.cause}</b>" in text
-    what_if = text_of(viewer, f"{T}/turns/7/prefix?order={','.join(lens.order[::-1])}")
-    assert "What if the sections stood in this order" in what_if
-    text_of(viewer, f"{T}/turns/7/prefix?order=nothing", 422)
     text_of(viewer, f"{T}/turns/7/prefix?block=3", 422)
     series = text_of(viewer, f"{T}/prefix?block=128")
     assert series.count('/prefix">Turn ') == 7
-
-
-def test_messages_have_one_order(viewer: Client, paged: Thread) -> None:
-    lens = prefixes.get_lens(paged, 7)
-    assert "in another order" not in text_of(viewer, f"{T}/turns/7/prefix")
-    order = ",".join(lens.order[::-1])
-    text_of(viewer, f"{T}/turns/7/prefix?order={order}", 422)
 
 
 def test_a_page_says_what_was_made_of_it_and_who_carried_it(

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 SETTINGS, THREADS = "/p/acme/settings", "/p/acme/threads"
 DAY = timedelta(days=1)
 #: As a thread of nobody in particular is made.
-UNCHANGED = '{"blocks":false,"layout":"conversation"}'
+UNCHANGED = '{"blocks":false}'
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +20,6 @@ from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageRef
 from memoryhub.kernel.state.pages import Modality
 from tests.oracles.loops import Loop, asks, brings, shown, slot_of
 
-LAYOUTS = st.sampled_from(["conversation", "developer"])
 BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
 WORDS = st.sampled_from(["seat", "straße", "座席", '"quoted"\n', "<VM:RULES>", "1234 "])
 #: Of the room there is, in percent.
@@ -40,7 +38,6 @@ def text(number: int, word: str, tokens: int) -> str:
 @given(
     config=st.fixed_dictionaries(
         {
-            "layout": LAYOUTS,
             "budget_tokens": BUDGETS,
             "reserved_tokens": st.sampled_from([800, 1_000]),
         }
@@ -74,9 +71,6 @@ def test_charged_fault_is_in_next_request(
     assert packed.tokens <= config["budget_tokens"]
     for number in range(len(shares)):
         kept = text(number, words[number], usable * shares[number] // 100)
-        if config["layout"] == "developer":
-            kept = json.dumps(kept, ensure_ascii=False)[1:-1]
-            kept = kept.replace("<VM:", "\\u003cVM:")
         times = texts.count(kept)
         assert times == (number in charged), (number, charged, packed.omitted)
 
@@ -214,10 +208,9 @@ def test_repeated_call_id_is_free() -> None:
     assert loop.paging.calls == ()
 
 
-@pytest.mark.parametrize("layout", ["conversation", "developer"])
-def test_answered_calls_leave(layout: str) -> None:
+def test_answered_calls_leave() -> None:
     """A model sees what it did wrong, until it is asked something else."""
-    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, layout=layout)
+    loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
     loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     refusal = brings("call_1", "There is no page of that id.")
     loop.do(

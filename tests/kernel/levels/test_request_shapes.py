@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.errors import InvalidError
 from memoryhub.kernel.levels import message_shapes
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import pack_2, packers
+from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn
-from memoryhub.kernel.state.paging_config import FORMATS, Settings, check
+from memoryhub.kernel.state.paging_config import FORMATS
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk, regular
 from tests.oracles.loops import Loop, slot_of
 from tests.validators import require_request
@@ -121,18 +120,18 @@ def test_valid_in_every_format(
         paging = talk.state.paging
         assert paging.used <= paging.settings.usable < budget - reserved + (not words)
         for other in FORMATS:
-            record = packers.otherwise(packed.record, other)  # type: ignore[arg-type]
-            again = pack_2.assemble(record, talk.texts, thread=talk.state.id)
+            record = requests.otherwise(packed.record, other)
+            again = requests.assemble(record, talk.texts, thread=talk.state.id)
             require_request(other, json.loads(again))
             assert other != shape or again == packed.request
-        places = pack_2.ranges(packed.record, talk.texts, thread=talk.state.id)
+        places = requests.ranges(packed.record, talk.texts, thread=talk.state.id)
         assert all(0 < start <= end for start, end in places)
         assert places == sorted(places)
 
 
 def spoken(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
     """The request that follows what was said, and one more word of the user."""
-    loop = Loop(layout="conversation", mode="passive", **config)
+    loop = Loop(mode="passive", **config)
     for content in came:
         role = message_shapes.role(content) or content["role"]
         loop.say(role, content)
@@ -207,9 +206,3 @@ def test_what_a_model_wrote_is_an_object_for_who_wants_one() -> None:
     _, request = spoken(wrong, format="anthropic")
     used = request["messages"][1]["content"][1]
     assert used["input"] == {"arguments": "{oops"}
-
-
-def test_only_a_conversation_has_another_format() -> None:
-    check(Settings(layout="conversation", format="anthropic"))
-    with pytest.raises(InvalidError):
-        check(Settings(layout="developer", format="anthropic"))

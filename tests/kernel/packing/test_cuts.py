@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from memoryhub.kernel.levels.contexts import Record, Ref
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import assembling, packers
+from memoryhub.kernel.packing import packers, requests
 from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.pages import slot_page_id
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
 from tests.oracles.loops import shown, slot_of
 
-LAYOUTS = st.sampled_from(["conversation", "developer"])
 #: The most that a result takes which is named only.
 STUB = 90
 
@@ -28,26 +27,23 @@ STUB = 90
 @given(
     steps=STEPS,
     config=CONFIGS,
-    layout=LAYOUTS,
     share=st.floats(0.1, 1.0),
     mode=st.sampled_from(["strict", "passive"]),
 )
 @example(
     steps=[*[("user", 1)] * 2, ("tools", [421]), *[("user", 400)] * 2, ("stray", 60)],
     config=(16_000, 4_000),
-    layout="conversation",
     share=0.1,
     mode="passive",
 )
 def test_free_budget_is_used_first(
     steps: list[tuple[str, Any]],
     config: tuple[int, int],
-    layout: str,
     share: float,
     mode: str,
 ) -> None:
     """What is cut or left out would not have fitted whole into what is left."""
-    talk = talked(steps, config, layout)
+    talk = talked(steps, config)
     limit = int(config[0] * share)
     try:
         packed = talk.request(token_budget=limit, mode=mode)
@@ -56,22 +52,22 @@ def test_free_budget_is_used_first(
     left = limit - packed.tokens
     if "context" not in {section.name for section in packed.record.sections}:
         # The first page of it would come with the frame around it.
-        left -= estimate(assembling.framing(["context"]))
+        left -= estimate(requests.fenced("VM:CONTEXT", ""))
     for page_id in packed.omitted:
         assert whole_cost(talk, page_id) > left, page_id
     for record in uncut(packed.record):
-        assemble = packers.ASSEMBLE[record.packer]
-        whole = assemble(record, talk.texts, thread=talk.state.id)
+        packer = packers.PACKERS[record.packer]
+        whole = packer.assemble(record, talk.texts, thread=talk.state.id)
         assert estimate(whole.decode()) > limit
 
 
 @settings(deadline=None, max_examples=40)
-@given(steps=STEPS, config=CONFIGS, layout=LAYOUTS, share=st.floats(0.1, 1.0))
+@given(steps=STEPS, config=CONFIGS, share=st.floats(0.1, 1.0))
 def test_cut_is_told(
-    steps: list[tuple[str, Any]], config: tuple[int, int], layout: str, share: float
+    steps: list[tuple[str, Any]], config: tuple[int, int], share: float
 ) -> None:
     """With as many tokens as the text has, and as the messages really show of it."""
-    talk = talked(steps, config, layout)
+    talk = talked(steps, config)
     try:
         packed = talk.request(token_budget=int(config[0] * share))
     except TooSmallError:
@@ -108,8 +104,8 @@ def said_since(talk: Talk, ref: Ref) -> bool:
     return user is not None and (message.slot or 0) >= user.slot
 
 
-def talked(steps: list[tuple[str, Any]], config: tuple[int, int], layout: str) -> Talk:
-    talk = Talk(budget_tokens=config[0], reserved_tokens=config[1], layout=layout)
+def talked(steps: list[tuple[str, Any]], config: tuple[int, int]) -> Talk:
+    talk = Talk(budget_tokens=config[0], reserved_tokens=config[1])
     talk.say("user", talk.text("user", 20))
     for what, how in steps:
         talk.step(what, how)
@@ -121,8 +117,7 @@ def whole_cost(talk: Talk, page_id: str) -> int:
     """Of a mapped page with all that it can't be shown without."""
     frames = talk.state.paging.frames
     frame = frames[page_id]
-    talks = talk.state.paging.settings.layout == "conversation"
-    if not talks or frame.recalled or frame.entry.slot is None:
+    if frame.recalled or frame.entry.slot is None:
         return frame.tokens
     first = frame.entry.slot
     while first and talk.rows.live[slot_page_id(first)].role == "tool":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import prefixes
-from memoryhub.kernel.packing.assembling import DEVELOPER, SECTIONS
 from memoryhub.kernel.packing.packing import Packed
-from memoryhub.kernel.packing.prefixes import Common, OrderError, Request
+from memoryhub.kernel.packing.prefixes import Common, Request
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packs import PARENT, THREAD, Thread, call, hostile, result
 
@@ -84,70 +82,6 @@ def test_prefix_equals_brute_force(
         and before.record.manifest == after.record.manifest
         and before.record.rules == after.record.rules
     )
-
-
-@settings(max_examples=100)
-@given(PARTS, SIDES, SIDES, st.permutations(SECTIONS), st.integers(0, 6))
-def test_any_order_of_sections_is_a_request_of_the_same_messages(
-    parts: list[tuple[str, str, bool]], one: Any, other: Any, names: Any, first: int
-) -> None:
-    thread, order = thread_of(parts), names[:first]
-    sides = [packed_of(thread, one, 1), packed_of(thread, other, 2)]
-    if "tools" in order[1:-1]:
-        with pytest.raises(OrderError):
-            prefixes.ordered(sides[0].record, order)
-        return
-    requests = [
-        request_of(thread, prefixes.ordered(each.record, order)) for each in sides
-    ]
-    texts = [prefixes.whole(request) for request in requests]
-    assert prefixes.common(*requests) == brute(*texts)
-    for text, packed, request in zip(texts, sides, requests, strict=True):
-        assert sorted(parts_of(text)) == sorted(parts_of(packed.request))
-        listed = [section.name for section in request.record.sections]
-        named = [name for name in listed if name in order]
-        assert named == [name for name in order if name in listed]
-
-
-def parts_of(request: bytes) -> list[str]:
-    """The words of all developer messages, each other message, and the tools."""
-    body = json.loads(request)
-    found = [json.dumps(body.get("tools"))]
-    for message in body["messages"]:
-        if message["role"] == "developer":
-            # Sections are joined by blank lines, which texts may hold as well.
-            found += message["content"].split()
-        else:
-            found.append(json.dumps(message))
-    return found
-
-
-@pytest.mark.parametrize("order", [["tool"], ["rules", "rules"]])
-def test_an_order_that_is_none_is_refused(order: list[str]) -> None:
-    with pytest.raises(OrderError):
-        prefixes.ordered(Thread().pack().record, order)
-
-
-def test_the_order_of_the_record_gives_the_request_itself() -> None:
-    thread = thread_of([("page", "a note", False), ("user", "hello", False)])
-    packed = thread.pack()
-    for order in ((), SECTIONS, DEVELOPER):
-        record = prefixes.ordered(packed.record, order)
-        assert prefixes.whole(request_of(thread, record)) == packed.request
-    assert prefixes.whole(request_of(thread, Thread().pack(mode="passive").record))
-
-
-def test_the_manifest_ahead_of_the_context_breaks_it_there() -> None:
-    thread = thread_of([("page", "a note " * 50, False), ("user", "hello", False)])
-    packed = [thread.pack(turn=turn) for turn in (1, 2)]
-    order = ("system", "rules", "manifest", "context")
-    requests = [request_of(thread, each.record) for each in packed]
-    turned = [
-        request_of(thread, prefixes.ordered(each.record, order)) for each in packed
-    ]
-    breaks = [prefixes.parting(*each) for each in (requests, turned)]
-    assert [each.section if each else "" for each in breaks] == ["manifest", "manifest"]
-    assert prefixes.common(*turned).tokens + 40 < prefixes.common(*requests).tokens
 
 
 def test_the_ref_that_broke_it_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Conversations of any shape, kept by pack/2: what no request may ever do."""
+"""Conversations of any shape, kept: what no request may ever do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Talk(Loop):
     def __init__(self, **config: Any) -> None:
         self.roles: dict[int, str] = {}
         self.kinds: list[str] = []
-        given = {"layout": "conversation", "max_faults_per_turn": 50, **config}
+        given = {"max_faults_per_turn": 50, **config}
         super().__init__(**given)
 
     def _record(self, draft: Draft) -> Any:
@@ -191,9 +191,8 @@ def test_a_developer_speaks_the_head_where_servers_want_one() -> None:
     talk.do(BeginTurn(slots=(slot_of("user", "Hello."),)))
     packed = talk.request()
     assert messages(packed)[0]["role"] == "developer"
-    again = packers.ASSEMBLE[packed.record.packer](
-        packed.record, talk.texts, thread=talk.state.id
-    )
+    packer = packers.PACKERS[packed.record.packer]
+    again = packer.assemble(packed.record, talk.texts, thread=talk.state.id)
     assert again == packed.request
 
 

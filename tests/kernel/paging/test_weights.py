@@ -15,11 +15,9 @@ from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
-from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.queries.replay import tokenizers
 
 COUNTS = [tokenizers.nearest(name).count for name in ("est/1", "o200k_base")]
-TALK = Settings(layout="conversation")
 NAMES = st.text("abcXYZ0123456789-_.", min_size=1, max_size=64)
 TEXTS = st.lists(
     st.sampled_from(["word ", '"quoted"\n', "座席", "1234", "<VM:RULES>", "😀"]),
@@ -57,11 +55,11 @@ def test_what_memory_brings_takes_no_more_than_it_weighs(
         page_id=page_id, type="artifact", modality="text", content={"text": text}
     )
     cost = costs.cost(opened, count=count)
-    weight = weights.weight(TALK, entry(opened, cost), 0, recalled=False)
+    weight = weights.weight(entry(opened, cost), 0, recalled=False)
     assert taken(ShownPage(opened, seq=7), count) <= weight
     part = (0, len(text) // 2)
     line = count(costs.in_line(opened, level=0, part=part))
-    most = line + weights.fetching(TALK, page_id)
+    most = line + weights.fetching(page_id)
     assert taken(ShownPage(opened, seq=7, part=part), count) <= most
 
 
@@ -80,7 +78,7 @@ def test_a_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     whole = weights.weight(
-        TALK, entry(opened, costs.cost(opened, count=count)), 0, recalled=False
+        entry(opened, costs.cost(opened, count=count)), 0, recalled=False
     )
     assert taken(ShownPage(opened, seq=7), count) <= whole
     lower = Opened(
@@ -92,5 +90,5 @@ def test_a_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     cost = costs.cost(lower, level=1, count=count)
-    less = weights.weight(TALK, entry(opened, cost), 1, recalled=False)
+    less = weights.weight(entry(opened, cost), 1, recalled=False)
     assert taken(ShownPage(opened, seq=7, level=1, lower=lower), count) <= less

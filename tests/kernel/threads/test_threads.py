@@ -99,7 +99,6 @@ def test_the_same_settings_tell_nothing() -> None:
         ("tlb_entries", {"tlb_entries": 4_097}),
         ("cooldown_turns", {"cooldown_turns": 0}),
         ("tokenizer", {"tokenizer": "o200k_base"}),
-        ("layout", {"layout": "conversation"}),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(
@@ -213,14 +212,12 @@ def test_a_fork_that_pins_do_not_fit_is_refused() -> None:
         parent.fork(thread=9, **BARE, pin_share=0.01)
 
 
-def test_a_fork_counts_and_speaks_as_its_parent_does() -> None:
-    parent = Bench(**BARE, tokenizer="o200k_base", layout="conversation")
+def test_a_fork_counts_as_its_parent_does() -> None:
+    parent = Bench(**BARE, tokenizer="o200k_base")
     child = parent.fork(thread=9, **BARE)
     assert child.paging.settings.tokenizer == "o200k_base"
-    assert child.paging.settings.layout == "conversation"
-    for other in ({"tokenizer": "est/1"}, {"layout": "developer"}):
-        with pytest.raises(InvalidError):
-            parent.fork(thread=9, **BARE, **other)
+    with pytest.raises(InvalidError):
+        parent.fork(thread=9, **BARE, tokenizer="est/1")
 
 
 def test_levels_we_make_count_in_proportion_to_what_the_agent_said() -> None:

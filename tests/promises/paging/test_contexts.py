@@ -54,9 +54,6 @@ from tests.validators import require_request
 
 BUDGET = 6_000
 BUDGETS = [2_000, 3_000, BUDGET, 16_000]
-LAYOUTS = ["conversation", "developer"]
-#: Layout, and whose API takes the requests.
-SPOKEN = [("developer", "chat"), *(("conversation", each) for each in FORMATS)]
 #: Runs of the sample that each check plays; at night, all.
 RUNS = [pytest.param(4, id="some"), pytest.param(100, marks=pytest.mark.nightly)]
 
@@ -139,13 +136,12 @@ def test_reassembles_byte_equal(
 
 @pytest.mark.promise("P24", load="the contexts of {count} recorded runs, a fork")
 @pytest.mark.django_db
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("count", RUNS)
 def test_contexts_are_byte_exact_after_a_rebuild_and_in_a_fork(
-    acme: Project, tmp_path: Path, count: int, layout: str, counted: Count
+    acme: Project, tmp_path: Path, count: int, counted: Count
 ) -> None:
     agent = make_agent(acme)
-    for thread in imported(acme, some_runs(tmp_path, count), layout=layout):
+    for thread in imported(acme, some_runs(tmp_path, count)):
         before = requests(thread)
         rebuild(thread)
         assert requests(get_thread(agent, thread.name)) == before
@@ -163,18 +159,17 @@ def test_contexts_are_byte_exact_after_a_rebuild_and_in_a_fork(
 @pytest.mark.promise("P24", load="the contexts of {count} recorded runs, their budget")
 @pytest.mark.django_db
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize(("layout", "shape"), SPOKEN)
+@pytest.mark.parametrize("shape", FORMATS)
 @pytest.mark.parametrize("count", RUNS)
 def test_no_request_is_over_its_budget_or_without_the_users_message(
-    acme: Project, tmp_path: Path, *, count: int, layout: str, shape: str, budget: int
+    acme: Project, tmp_path: Path, *, count: int, shape: str, budget: int
 ) -> None:
     """And the pickiest server takes every one that keeps the conversation."""
-    runs, chosen = some_runs(tmp_path, count), {"layout": layout, "format": shape}
-    for thread in imported(acme, runs, budget=budget, **chosen):
+    runs = some_runs(tmp_path, count)
+    for thread in imported(acme, runs, budget=budget, format=shape):
         for turn, request in requests(thread).items():
             assert tokens.estimate(request.decode()) <= budget
-            if layout == "conversation":
-                require_request(shape, json.loads(request))
+            require_request(shape, json.loads(request))
             sections = contexts.recorded(thread, turn).record.sections
             shown = {ref.seq for section in sections for ref in section.refs}
             slots = thread.slots.filter(turn__lt=turn, role="user")

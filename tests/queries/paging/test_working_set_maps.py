@@ -28,9 +28,8 @@ def folded(thread: Thread) -> dict[int, int]:
     return {state.seq: state.paging.used for state in log.states(thread)}
 
 
-@pytest.mark.parametrize("layout", ["conversation", "developer"])
-def test_each_event_shows_what_the_fold_holds(agent: Agent, layout: str) -> None:
-    thread = make_paged(agent, layout=layout)
+def test_each_event_shows_what_the_fold_holds(agent: Agent) -> None:
+    thread = make_paged(agent)
     assert dict(get_map(thread).points) == folded(thread)
 
 

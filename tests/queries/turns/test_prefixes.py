@@ -5,8 +5,6 @@ from itertools import takewhile
 import pytest
 
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import assembling
-from memoryhub.kernel.packing.prefixes import OrderError
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -23,12 +21,9 @@ pytestmark = pytest.mark.django_db
 BREAKING = {"evicted", "lowered", "upgraded", "updated"}
 
 
-CONTEXT = ("history", "context")
-
-
-@pytest.fixture(params=["conversation", "developer"])
-def paged(agent: Agent, request: pytest.FixtureRequest) -> Thread:
-    return make_paged(agent, rounds=10, layout=request.param)
+@pytest.fixture
+def paged(agent: Agent) -> Thread:
+    return make_paged(agent, rounds=10)
 
 
 def request(thread: Thread, turn: int) -> bytes:
@@ -39,7 +34,7 @@ def request(thread: Thread, turn: int) -> bytes:
 def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
     record = contexts.recorded(thread, turn).record
     for section in record.sections:
-        if section.name in CONTEXT:
+        if section.name == "history":
             return [(ref.seq, ref.level) for ref in section.refs]
     return []
 
@@ -71,7 +66,7 @@ def test_order_breaks_only_by_four_causes(paged: Thread) -> None:
         assert stayed == [ref for ref in new if ref in old]
         lens = prefixes.get_lens(paged, turn)
         causes.add(lens.cause)
-        if lens.section == "context" and lens.place < len(old):
+        if lens.section == "history" and lens.place < len(old):
             assert lens.cause in BREAKING
             assert old[lens.place] not in new
         if lens.cause in BREAKING:
@@ -105,7 +100,7 @@ def test_an_updated_page_breaks_it(agent: Agent, paged: Thread) -> None:
     do(agent, "paged", command)
     thread = go_on(agent)
     lens = prefixes.get_lens(thread, thread.turn_count)
-    assert lens.section in CONTEXT
+    assert lens.section == "history"
     assert (lens.place, lens.page_id) == (0, "policy")
     assert lens.cause == "updated"
     assert lens.reason is not None
@@ -120,20 +115,6 @@ def test_a_new_page_only_adds_to_it(agent: Agent, paged: Thread) -> None:
     assert lens.cause in ("exchange", "entered")
     assert lens.place == len(context(thread, first.turn_count))
     do(agent, "paged", EvictPage(page_id="slot-0"))
-
-
-@pytest.mark.parametrize("paged", ["developer"], indirect=True)
-def test_another_order_is_a_what_if(paged: Thread) -> None:
-    turn = paged.turn_count
-    recorded = prefixes.get_lens(paged, turn)
-    same = prefixes.get_lens(paged, turn, order=assembling.SECTIONS)
-    assert same == recorded
-    ahead = prefixes.get_lens(paged, turn, order=("system", "rules", "manifest"))
-    assert (ahead.section, ahead.cause) == ("manifest", "manifest")
-    assert ahead.reason is not None
-    assert ahead.reason.type == "turn.began"
-    with pytest.raises(OrderError):
-        prefixes.get_lens(paged, turn, order=("context", "context"))
 
 
 def test_whole_blocks_and_prices(paged: Thread, settings: object) -> None:

@@ -46,10 +46,9 @@ def test_diff_reasons_complete(paged: Thread) -> None:
     assert {"entered", "left", "unchanged"} <= kinds
 
 
-@pytest.mark.parametrize("layout", ["conversation", "developer"])
-def test_diff_sets_equal_request_sets(agent: Agent, layout: str) -> None:
+def test_diff_sets_equal_request_sets(agent: Agent) -> None:
     """Of the two requests, whatever their budgets left out of the working set."""
-    thread = make_paged(agent, layout=layout)
+    thread = make_paged(agent)
     for budget in (1_000, 2_000, None, 1_200):
         new = NewTurn(token_budget=budget)
         factories.run(turns.begin(agent=agent, thread="paged", new=new))

@@ -152,7 +152,7 @@ def test_what_is_there_leaves_for_them(agent: Agent, ann: Subject) -> None:
 
 def test_a_thread_may_do_without(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "persona", "Ann flies.")
-    quiet: dict[str, Any] = {"off": {"blocks": False}, "old": {"layout": "developer"}}
+    quiet: dict[str, Any] = {"off": {"blocks": False}}
     for name, config in quiet.items():
         factories.make_thread(agent, name, user_id="ann", **config)
         factories.append(agent, name, "hello")

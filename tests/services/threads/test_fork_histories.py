@@ -115,7 +115,7 @@ def first_state(command: ForkThread, child: Thread) -> ThreadState:
         scope=command.scope,
         labels=tuple(sorted((command.labels or {}).items())),
         # What it inherits is counted and weighed as its parent's.
-        config=sent.model_copy(update={"layout": kept.layout, "blocks": blocks}),
+        config=sent.model_copy(update={"blocks": blocks}),
         lineage=(*parent.lineage, own),
         depth=parent.depth + 1,
         inherited=parent.slot_count,

@@ -46,7 +46,7 @@ def test_a_thread_is_made_as_asked_and_begins_with_an_event(agent: Agent) -> Non
         "s-1",
     )
     assert made.labels == '{"a":"x","b":2}'
-    assert made.config == '{"blocks":false,"layout":"conversation","max_slots":9}'
+    assert made.config == '{"blocks":false,"max_slots":9}'
     assert (made.head_seq, made.slot_count, made.status) == (1, 0, "open")
     assert [event.type for event in made.events.all()] == ["thread.created"]
 

@@ -1,14 +1,16 @@
-"""`pack/2`: a record and its texts become a request in which conversation stays that.
+"""Requests: a record and its texts become the bytes that are sent.
 
-Pure; the bytes follow from the record alone, for ever. One head, which says nothing
-that changes every turn; then what was said, and what memory brought, in its order;
-then the manifest, as the result of a call; then the exchange.
+Pure. It sees no policy, no state and no clock: packing and reading a recorded context
+both go through here, so the same record gives the same bytes for ever. One head, which
+says nothing that changes every turn; then what was said, and what memory brought, in
+its order; then the manifest, as the result of a call; then the exchange.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, lines, manifest, tools
@@ -16,7 +18,6 @@ from memoryhub.kernel.levels.block_lines import FENCE
 from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
 from memoryhub.kernel.levels.request_shapes import CHAT, SHAPES, Shape
 from memoryhub.kernel.packing import conversation
-from memoryhub.kernel.packing.assembling import Rendered, fenced
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import in_string
@@ -36,6 +37,14 @@ SECTIONS = (
 )
 _TALK = ("history", "exchange")
 _TOOLS = '],"tools":'
+
+
+class Rendered(NamedTuple):
+    """A request, whole and in parts."""
+
+    request: str
+    #: By section, its part of the request.
+    sections: dict[str, str]
 
 
 def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
@@ -92,6 +101,10 @@ def otherwise(record: Record, shape: str) -> Record:
 def packer(shape: str, role: str) -> str:
     """Return a shape's packer; its own where nobody can speak the head."""
     return _PACKER_OF.get((shape, role)) or _PACKER_OF[shape, "system"]
+
+
+def fenced(name: str, text: str) -> str:
+    return f"<{name}>\n{text}\n</{name}>"
 
 
 def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:

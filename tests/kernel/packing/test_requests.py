@@ -1,4 +1,4 @@
-"""pack/2: from a record and texts to a request, and where each text stands in it."""
+"""Requests: from a record and texts to a request, and where each text stands in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memoryhub.kernel.levels.contexts import (
 )
 from memoryhub.kernel.levels.opened import Opened, slot_modality
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import pack_2, prefixes
+from memoryhub.kernel.packing import prefixes, requests
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packing.test_conversation import CALL, MESSAGES, RESULT
 from tests.kernel.packs import as_journaled
@@ -104,7 +104,7 @@ class Talk:
 
 def request(talk: Talk, record: Record) -> dict[str, Any]:
     assert as_journaled(record) == record
-    made = pack_2.assemble(record, talk.texts, thread=THREAD)
+    made = requests.assemble(record, talk.texts, thread=THREAD)
     found: dict[str, Any] = json.loads(made)
     return found
 
@@ -151,10 +151,10 @@ def test_each_ref_stands_where_it_is_told_to(
     refs = [talk.add(*each) for each in messages]
     refs.append(talk.page("Rows and rows.", part=(5, 14)))
     record = talk.record(refs[:begins], refs[begins:], (system,))
-    made = pack_2.assemble(record, talk.texts, thread=THREAD)
+    made = requests.assemble(record, talk.texts, thread=THREAD)
     whole = json.loads(made)
     require_chat(whole["messages"])
-    places = pack_2.ranges(record, talk.texts, thread=THREAD)
+    places = requests.ranges(record, talk.texts, thread=THREAD)
     assert len(places) == len(refs) + 1
     head, *rest = (made[start:end].decode() for start, end in places)
     assert json.loads(f'"{head}"') == f"Prompt {prompt}"
@@ -162,7 +162,7 @@ def test_each_ref_stands_where_it_is_told_to(
     assert [m for each in shown for m in each] == [
         m for m in whole["messages"][1:] if not _lists(m, whole["messages"])
     ]
-    written = pack_2.render(record, talk.texts, thread=THREAD)
+    written = requests.render(record, talk.texts, thread=THREAD)
     assert written.request.encode() == made
     assert [*written.sections] == [section.name for section in record.sections]
 
@@ -187,10 +187,10 @@ def test_within_an_exchange_all_earlier_is_shared() -> None:
         talk.page("Here it is."),
     ]
     after = talk.record(history, more)
-    made = pack_2.assemble(before, talk.texts, thread=THREAD)
+    made = requests.assemble(before, talk.texts, thread=THREAD)
     upto = made.index(b"Three?") + len(b'Three?"}')
     assert shared(talk, before, after) == estimate(made[:upto].decode())
-    whole = pack_2.assemble(after, talk.texts, thread=THREAD)
+    whole = requests.assemble(after, talk.texts, thread=THREAD)
     assert shared(talk, after, after) == estimate(whole.decode())
 
 
