@@ -35,6 +35,11 @@ def append_request(thread: str, key: str, message: messages.Message) -> bytes:
     return _request(f"/threads/{thread}/slots", key, slot(message))
 
 
+def turn_request(thread: str, key: str, message: messages.Message) -> bytes:
+    """The bytes that append one message and begin a turn."""
+    return _request(f"/threads/{thread}/turns", key, {"items": [slot(message)]})
+
+
 def fault_request(thread: str, key: str, page_id: str) -> bytes:
     """The bytes that fetch a page back, whole."""
     return _request(f"/threads/{thread}/pages/{page_id}/fault", key, {"level": 0})

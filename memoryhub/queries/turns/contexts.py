@@ -118,18 +118,21 @@ def list_home(
     held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
     rows = Page.objects.filter(
         thread=thread, seq__lte=state.seq, deleted_seq__isnull=True
-    ).order_by("-seq")
+    )
     # The newest are mapped or hot as a rule, and are passed over here by their ids: a
     # whole row costs fifty times as much.
-    newest = rows.values_list("page_id", flat=True)[: limit + len(held)]
-    ids = [page_id for page_id in newest if page_id not in held][:limit]
-    home = list(rows.filter(page_id__in=ids)) if ids else []
+    newest = rows.order_by("-seq").values_list("page_id", flat=True)
+    ids = [each for each in newest[: limit + len(held)] if each not in held][:limit]
+    # By the key alone: asked for an order, or up to a seq, SQLite walks the pages of
+    # the whole thread by it.
+    made = Page.objects.filter(thread=thread, page_id__in=ids)
+    home = {row.page_id: row for row in made if row.deleted_seq is None}
     levels: dict[str, list[PageLevel]] = {}
     for level in PageLevel.objects.filter(
-        thread=thread, page_id__in=[row.page_id for row in home], seq__lte=state.seq
+        thread=thread, page_id__in=[*home], seq__lte=state.seq
     ):
         levels.setdefault(level.page_id, []).append(level)
-    return [entry_of(row, levels.get(row.page_id, ())) for row in home]
+    return [entry_of(home[each], levels.get(each, ())) for each in ids if each in home]
 
 
 def recorded(thread: Thread, turn: int) -> Recorded:

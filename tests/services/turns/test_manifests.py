@@ -6,11 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.selection import Options
-from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage, WriteLevels
+from memoryhub.kernel.paging.page_commands import (
+    DeletePage,
+    EvictPage,
+    FaultPage,
+    WriteLevels,
+)
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
@@ -97,6 +104,42 @@ def test_manifest_shows_recent_pages_and_real_levels(paged: Agent) -> None:
             act(paged, EvictPage(page_id=name))
             served += 1
     assert served > len(shown)
+
+
+@pytest.fixture
+def crowded(agent: Agent) -> Agent:
+    """Pages at home, but for the newest, which is hot, and one that is deleted."""
+    make_thread(agent, l1_pages=1)
+    pages = [new_page(f"p-{n}", TEXT, map=False) for n in range(8)]
+    make_pages(agent, *pages)
+    act(agent, WriteLevels(made=levels_of("p-3", SHORT)))
+    act(agent, DeletePage(page_id="p-4"))
+    return agent
+
+
+def test_pages_at_home_come_newest_first(crowded: Agent) -> None:
+    thread = get_thread(crowded)
+    state = state_of(thread)
+    home = contexts.list_home(thread, state, limit=4)
+    assert [entry.page_id for entry in home] == ["p-6", "p-5", "p-3", "p-2"]
+    assert [level is not None for level in home[2].levels] == [True, False, True, True]
+
+
+@pytest.mark.usefixtures("sqlite")
+def test_no_turn_walks_all_pages_of_a_thread(crowded: Agent) -> None:
+    """Each row of a page is found by its id, or as one of so many newest."""
+    thread = get_thread(crowded)
+    state = state_of(thread)
+    with CaptureQueriesContext(connection) as queries:
+        contexts.list_home(thread, state)
+    assert len(queries) == 3
+    for query in queries:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            plan = " ".join(str(row[-1]) for row in cursor.fetchall())
+        bounded = "USING INDEX page_seq" in plan and "LIMIT" in query["sql"]
+        assert bounded or "thread_id=? AND page_id=?" in plan, plan
+        assert "TEMP B-TREE" not in plan
 
 
 @pytest.mark.parametrize("mode", ["strict", "relaxed", "passive"])
