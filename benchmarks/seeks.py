@@ -3,7 +3,8 @@
 `python -m benchmarks.seeks --against ../before` makes one database, or takes that of
 `--data`, and has both checkouts answer the same seeks from it, taking turns event by
 event, so that a drift of the machine favours nobody. A seek is what the browser asks
-for while the thumb is being dragged, and what it asks for once that stands still.
+for while the thumb is being dragged, and what it asks for once that stands still; each
+is followed by one to the next event, as replay goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import random
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from benchmarks.hubs import PROJECT, ROOT, Ask, Hub, workplace
 from benchmarks.screens import LONG
 
 EVENTS, QUICK, SEEKS = 1_000_000, 20_000, 200
+NEXT = ", next event"
 _SERVE = "import benchmarks.visits as visits; visits.serve()"
 _PANEL = f"/p/{PROJECT}/threads/{LONG}/panels/moment?at_seq={{seq}}"
 #: What each side is asked: by its name the address, and whether it is the other's.
@@ -47,10 +50,11 @@ def main(arguments: list[str]) -> int:
         taken = _seek(sides, events)
     for name, seconds in taken.items():
         worst = _worst(seconds) * 1_000
-        print(f"{name:<9} p99 {worst:7.1f} ms, median {median(seconds) * 1e3:7.1f} ms")
-    before = taken.pop("before")
-    for name, seconds in taken.items():
-        print(f"{name} ÷ before: p99 {_worst(seconds) / _worst(before):.3f}")
+        print(f"{name:<20} p99 {worst:7.1f} ms, median {median(seconds) * 1e3:7.1f} ms")
+    for step in ("", NEXT):
+        before = taken[f"before{step}"]
+        for name in (f"dragging{step}", f"at rest{step}"):
+            print(f"{name} ÷ before: p99 {_worst(taken[name]) / _worst(before):.3f}")
     return 0
 
 
@@ -98,13 +102,14 @@ def _serving(hub: Hub, checkout: Path) -> Iterator[Ask]:
 
 def _seek(sides: dict[str, Ask], events: int) -> dict[str, list[float]]:
     """CPU seconds of each seek, by side; the first few do not count."""
-    chance, taken = random.Random(7), {name: list[float]() for name in SIDES}
+    chance, taken = random.Random(7), defaultdict[str, list[float]](list)
     for number in range(SEEKS + 10):
-        seq = chance.randrange(1, events + 1)
-        for name, (path, _) in SIDES.items():
-            cost = sides[name]("visit", path.format(seq=seq), 1)
-            if number >= 10:
-                taken[name].append(cost["cpu"])
+        seq = chance.randrange(1, events)
+        for step, at in (("", seq), (NEXT, seq + 1)):
+            for name, (path, _) in SIDES.items():
+                cost = sides[name]("visit", path.format(seq=at), 1)
+                if number >= 10:
+                    taken[name + step].append(cost["cpu"])
     return taken
 
 

@@ -153,6 +153,7 @@ class Visitor:
         # As if nobody had looked before: what is at hand is not asked for.
         texts.clear()
         replay.followed.clear()
+        replay.sought.clear()
         with ExitStack() as stack:
             counted = [
                 stack.enter_context(CaptureQueriesContext(connections[name]))

@@ -16,19 +16,21 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Events that one step of `follow` folds at most.
 STEP = 1000
-#: Threads whose newest state a process keeps.
-KEPT = 1_000
+#: Threads whose newest state a process keeps; whose last sought one, by few readers.
+KEPT, SOUGHT = 1_000, 20
+#: Events that a seek folds from the last one; beyond, a snapshot may be nearer.
+REACH = 200
 
 
 class Followed(Lru[UUID, tuple[int, Folded]]):
-    """Threads' newest states: who watches one folds only what is new.
+    """A state of each thread: who looks at it again folds only what comes after.
 
     Of no use once the subject's epoch has moved, or where the journal has another event
     at its seq by now.
     """
 
-    def find(self, thread: Thread, *, up_to: int) -> Folded | None:
-        """Return the kept state, unless `up_to` is before or far ahead.
+    def find(self, thread: Thread, *, up_to: int, reach: int = STEP) -> Folded | None:
+        """Return the kept state, unless `up_to` is before or out of reach.
 
         One query or none.
         """
@@ -36,7 +38,7 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
         if folded is None or epoch != thread.subject.epoch:
             return None
         seq = folded.state.seq
-        if not seq <= up_to <= seq + STEP:
+        if not seq <= up_to <= seq + reach:
             return None
         if seq == thread.head_seq:
             return folded if folded.chain == bytes(thread.head_hash) else None
@@ -49,19 +51,23 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
 
 #: The process's states of threads that were looked at as they are now.
 followed = Followed(KEPT)
+#: Of threads that were looked at as they were: replay goes on event by event.
+sought = Followed(SOUGHT)
 
 
 def state_at(thread: Thread, seq: int) -> Folded:
     """Return the thread as of `seq`. `thread` comes with its subject.
 
     Three queries: nearest snapshot, its place in the chain, the events since; two when
-    the thread was looked at lately, none if it has not moved. Raises SeqUnknownError
-    beyond the head.
+    the thread was looked at lately, there or shortly before, none if it has not moved.
+    Raises SeqUnknownError beyond the head.
     """
-    held = followed.find(thread, up_to=seq) if seq <= thread.head_seq else None
+    held = None
+    if seq <= thread.head_seq:
+        held = followed.find(thread, up_to=seq)
+        held = held or sought.find(thread, up_to=seq, reach=REACH)
     folded = log.follow(held, up_to=seq) if held else log.state_at(thread, seq)
-    if seq == thread.head_seq:
-        followed.keep(thread, folded)
+    (followed if seq == thread.head_seq else sought).keep(thread, folded)
     return folded
 
 

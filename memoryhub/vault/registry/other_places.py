@@ -183,11 +183,16 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),
         "memoryhub.queries.replay.replay.Followed": OtherPlace(
-            holds="what `followed` holds"
+            holds="what `followed` and `sought` hold"
         ),
         "memoryhub.queries.replay.replay.followed": OtherPlace(
             holds="newest states of 1,000 threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
+        "memoryhub.queries.replay.replay.sought": OtherPlace(
+            holds="earlier states of 20 threads: refs, names, counters; no content",
+            found="thread ids of the subject; chain and epoch are read before use",
             forget=Fate.VOID,
         ),
         "memoryhub.queries.replay.tokenizers._held": OtherPlace(

@@ -26,7 +26,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, keys, notes, tasks
-from memoryhub.queries.replay.replay import followed
+from memoryhub.queries.replay.replay import followed, sought
 from memoryhub.queries.verify import verification
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import threads
@@ -104,6 +104,7 @@ def _forget(agent: Agent, thread: str, said: None) -> None:
     writer.stop()
     writer.journal = Journal()
     followed.clear()
+    sought.clear()
     writer.start()
 
 

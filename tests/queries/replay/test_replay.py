@@ -71,6 +71,31 @@ def test_what_was_looked_at_is_folded_on_from_there(
     assert replay.state_at(thread, 4).state.seq == 4
 
 
+def test_a_seek_goes_on_from_the_one_before(
+    thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as it reaches, unless the journal or the subject's epoch is another."""
+    monkeypatch.setattr(replay, "REACH", 2)
+    folded = replay.state_at(thread, 2)
+    # No event takes that away, and no fold brings it.
+    marked = replace(folded, state=folded.state._replace(home=True))
+    other = replace(marked, chain=bytes(32))
+    for kept, seq, goes_on in (
+        (marked, 2, True),
+        (marked, 4, True),
+        (marked, 1, False),
+        (marked, 5, False),
+        (other, 4, False),
+    ):
+        replay.sought.keep(thread, kept)
+        state = replay.state_at(thread, seq).state
+        assert (state.seq, state.home) == (seq, goes_on)
+        # What was sought last is kept.
+        assert replay.state_at(thread, seq).state == state
+    thread.subject.epoch += 1
+    assert replay.sought.find(thread, up_to=4) is None
+
+
 def test_a_kept_state_is_of_no_use_once_the_journal_is_another(thread: Thread) -> None:
     seq = thread.head_seq
     kept = replay.state_at(thread, seq)
