@@ -39,10 +39,10 @@ SECRET_VARIETY = 5
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
 #: Any number; of the processes that start together one migrates and the others wait.
 _MIGRATING = 0x4D48
-#: Of what the databases hold, and the migration that it begins with. From the first
-#: release on what is older is brought up to it.
-FORMAT = 2
-FORMAT_BEGINS = "0013_key_types"
+#: Of what the databases hold, and the migration that it begins with: whatever has
+#: others of ours only is from before the first release, and is not brought up to it.
+FORMAT = 3
+FORMAT_BEGINS = "0001_tables"
 #: Databases with their journals, key rings, ledgers.
 _PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
 
@@ -157,6 +157,7 @@ def _private_files() -> Iterator[Path]:
 def migrate(alias: str) -> None:
     """Bring a database's schema up to what this code knows; never down."""
     with _alone(alias):
+        refuse_old_format(alias)
         executor = MigrationExecutor(connections[alias])
         applied = MigrationRecorder(connections[alias]).applied_migrations()
         unknown = set(applied) - set(executor.loader.disk_migrations or ())
@@ -165,7 +166,6 @@ def migrate(alias: str) -> None:
                 f"schema_newer: the database {alias} was migrated by a newer version "
                 f"({newer[-1]}); run that version or restore a backup"
             )
-        refuse_old_format(alias)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", database=alias, verbosity=0, interactive=False)
 
@@ -181,9 +181,9 @@ def refuse_old_format(alias: str) -> None:
     ours = {name for app, name in applied if app == "memoryhub"}
     if ours and FORMAT_BEGINS not in ours:
         raise StartRefusedError(
-            f"format_old: the database {alias} is of format {FORMAT - 1}, from before "
-            f"the first release; this version reads format {FORMAT}, so begin with a "
-            "new folder (MEMORYHUB_DATA) or a new database"
+            f"format_old: the database {alias} is older than format {FORMAT}, from "
+            "before the first release, and can't be brought up to it; begin with a new "
+            "folder (MEMORYHUB_DATA) or a new database"
         )
 
 

@@ -1,6 +1,6 @@
 """Triggers that keep what must stay: whether they are what the migrations make.
 
-What they should be is taken from the migrations, by running those against nothing.
+What they should be is taken from the migration that makes them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,8 @@ from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 
-#: Modules whose names begin with a digit can't be named in an import. The last that
-#: made triggers of a table is the one that counts.
-_GUARDS: Final = tuple(
-    import_module(f"memoryhub.migrations.{name}").guard
-    for name in ("0005_pages", "0007_privacy")
-)
+#: A module whose name begins with a digit can't be named in an import.
+_MADE: Final = import_module("memoryhub.migrations.0002_triggers")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) .*? ON (\w+)")
 _FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(\) RETURNS trigger AS \$\$(.*)\$\$")
 _SQLITE: Final = """SELECT name, sql FROM sqlite_master
@@ -29,17 +25,6 @@ _POSTGRES: Final = """SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), pr
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
     WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled IN ('O', 'A')
       AND proconfig IS NULL"""
-
-
-class _Recorder:
-    """A schema editor that changes nothing and remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.connection = connections["default"]
-        self.statements: list[str] = []
-
-    def execute(self, statement: str) -> None:
-        self.statements.append(_even(statement))
 
 
 def refuse_changed() -> None:
@@ -68,17 +53,16 @@ def _later(text: str) -> bool:
 
 
 def expected() -> dict[str, dict[str, str]]:
-    """Return each table's triggers and all they do, as the migrations define them."""
-    recorder = _Recorder()
-    for guard in _GUARDS:
-        guard(None, recorder)
+    """Return each table's triggers and all they do, as the migration defines them."""
+    postgres = connections["default"].vendor == "postgresql"
+    statements = [_even(text) for text in _MADE.iter_statements(postgres=postgres)]
     functions = {
         found[1]: found[2].strip()
-        for text in recorder.statements
+        for text in statements
         if (found := _FUNCTION.match(text))
     }
     made: dict[str, dict[str, str]] = {}
-    for text in recorder.statements:
+    for text in statements:
         if found := _TRIGGER.match(text):
             called = text.rpartition(" ")[2].removesuffix("()")
             made.setdefault(found[2], {})[found[1]] = text + functions.get(called, "")

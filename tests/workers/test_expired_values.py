@@ -172,3 +172,19 @@ def test_a_reader_who_stays_leaves_it_to_the_next_time(agent: Agent) -> None:
 @pytest.mark.django_db
 def test_the_log_is_left_alone_inside_a_transaction() -> None:
     assert wal.truncate() is False
+
+
+@pytest.mark.django_db
+def test_the_sweep_has_its_indexes() -> None:
+    """By which it finds what is due without looking at all there is."""
+    introspection = connections["default"].introspection
+    with connections["default"].cursor() as cursor:
+        found = {
+            name: each["columns"]
+            for table in ("memoryhub_key", "memoryhub_duevalue")
+            for name, each in introspection.get_constraints(cursor, table).items()
+        }
+    assert found["key_project_expiry"] == ["project_id", "expires_at"]
+    assert found["key_bytes"] == ["project_id", "bytes"]
+    assert found["key_expiry"] == ["expires_at", "thread_id", "key"]
+    assert found["due_value_at"] == ["project_id", "due_at", "thread_id", "seq"]

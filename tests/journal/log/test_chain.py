@@ -24,6 +24,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from tests.cast.erasings import closed, erasure_of
 from tests.cast.factories import append, get_thread, make_thread
+from tests.oracles.page_acts import make_pages, new_page
 
 pytestmark = pytest.mark.django_db
 
@@ -75,6 +76,27 @@ def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
         with pytest.raises(DatabaseError), transaction.atomic():
             attempt()
     assert Event.objects.count() == 2
+
+
+def test_an_event_keeps_its_page(agent: Agent) -> None:
+    """In an erasure too, unless the names of its body are blanked with it."""
+    make_pages(agent, new_page("a"))
+    erased = "UPDATE memoryhub_event SET payload = NULL, erased_by = 2"
+    for sql in (
+        "UPDATE memoryhub_event SET page = 'b'",
+        f"{erased}, page = 'b'",
+        f"{erased}, page = NULL",
+    ):
+        with (
+            pytest.raises(DatabaseError, match="append-only"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(f"{sql} WHERE seq = 2")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"{erased} WHERE seq = 2")
+        cursor.execute(f"{erased}, page = 'x', body = '{{}}' WHERE seq = 2")
+        transaction.set_rollback(True)
 
 
 @pytest.mark.promise("P3", load="REPLACE, TRUNCATE")

@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.utils import timezone
 
 from memoryhub.errors import Refusal
@@ -209,19 +207,6 @@ def test_what_comes_in_counts_once_it_is_there(agent: Agent, zeta: Project) -> N
     again = subjects.find_or_create(zeta.id, "ann")
     assert totals.get(again.id)
     agree(again)
-
-
-def test_what_was_there_before_is_counted_once(agent: Agent) -> None:
-    """As the migration does it, in the engines' own words."""
-    live(agent, random.Random(7), acts=30)
-    forgetting.make_person(agent, "bob")
-    Total.objects.all().delete()
-    with connection.schema_editor() as editor:
-        for name in ("0010_totals", "0024_episodes"):
-            import_module(f"memoryhub.migrations.{name}").fill(None, editor)
-    assert Total.objects.values("subject").distinct().count() == 2
-    for subject in Subject.objects.all():
-        agree(subject)
 
 
 def test_an_unfinished_import_does_not_count(agent: Agent) -> None:

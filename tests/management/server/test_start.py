@@ -174,7 +174,7 @@ def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
 def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:migrate_before", alias)
     line = refused(instance)
-    assert f"format_old: the database {alias} is of format 1" in line
+    assert f"format_old: the database {alias} is older" in line
     for words in (("verify", "--all"), ("rebuild",), ("audit", "verify")):
         done = instance.manage(*words)
         assert line.endswith(

@@ -220,7 +220,7 @@ def test_our_own_words_are_told_from_names() -> None:
     for alias, table in {"default": "thread", "keys": "subjectkey"}.items():
         words = b"\0".join(surface_rows.iter_schema(alias))
         assert f"memoryhub_{table}".encode() in words
-        assert b"0001_initial" in words
+        assert b"0001_tables" in words
 
 
 # Redis

@@ -335,7 +335,7 @@ def test_a_name_that_is_a_word_of_our_code_is_lawful_in_a_log(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_name_that_is_a_word_of_ours_is_lawful() -> None:
-    verdict = scan([targets.name("memoryhub"), targets.user_id("0001_initial")])
+    verdict = scan([targets.name("memoryhub"), targets.user_id("0001_tables")])
     assert {hit.standing for hit in verdict.hits} == {Standing.OTHERS}
 
 
