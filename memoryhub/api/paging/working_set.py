@@ -9,7 +9,7 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.http.reading import GONE, find_state, find_thread, seq_of
-from memoryhub.api.paging.page_act_schemas import ActIn
+from memoryhub.api.paging.page_acts import ActIn
 from memoryhub.api.paging.page_conditions import conditions
 from memoryhub.api.paging.paging_schemas import (
     MutationsOut,

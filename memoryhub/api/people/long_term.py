@@ -11,11 +11,11 @@ from pydantic import Field
 
 from memoryhub.api.document.fields import Id, Out, example
 from memoryhub.api.document.samples import AT
-from memoryhub.api.episodes.episode_schemas import EPISODE, EpisodeOut
+from memoryhub.api.episodes.episodes import EPISODE, EpisodeOut
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_subject
-from memoryhub.api.knowledge.fact_schemas import FACT, FactOut
+from memoryhub.api.knowledge.facts import FACT, FactOut
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.episodes.episodes import Episode
 from memoryhub.queries.people import long_term

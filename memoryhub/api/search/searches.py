@@ -2,32 +2,200 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Literal, Self
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from memoryhub.api.document.fields import ThreadName
+from memoryhub.api.document.fields import (
+    In,
+    Out,
+    RefusedError,
+    ThreadName,
+    Time,
+    counted,
+    example,
+    within,
+)
+from memoryhub.api.document.samples import AT
+from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import rendered
 from memoryhub.api.http.reading import GONE, find_subject, find_thread, seq_of
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
-from memoryhub.api.search.search_schemas import (
-    CutTermOut,
-    FoundOut,
-    HitOut,
-    MatchedOut,
-    RecallIn,
-    SearchFields,
-    ThreadSearchIn,
-)
-from memoryhub.errors import NotFoundError, SeqUnknownError
+from memoryhub.errors import InvalidError, NotFoundError, SeqUnknownError
+from memoryhub.kernel.search import parsing
+from memoryhub.kernel.search.parsing import Filters
+from memoryhub.kernel.search.ranking import Cut, Order, Reason
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.search import searching
 from memoryhub.queries.search.hits import Hit
-from memoryhub.queries.search.searching import SearchResult
+from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
+
+MOST_HITS = 50
+
+
+def _query(text: str) -> str:
+    """Check a query; what its own words narrow is checked as well."""
+    if not text.strip():
+        raise RefusedError("value", allowed="1 to 1,000 characters")
+    try:
+        parsing.parse(text, kinds=KINDS)
+    except InvalidError as refusal:
+        raise RefusedError(refusal.invalid_code, allowed=refusal.allowed) from None
+    return text
+
+
+def _kinds(kinds: list[str]) -> list[str]:
+    if not set(kinds) <= {*KINDS}:
+        raise RefusedError("value", allowed=" | ".join(KINDS))
+    return kinds
+
+
+Query = Annotated[
+    str,
+    AfterValidator(_query),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": parsing.MOST_CHARACTERS,
+            "description": 'Words, `"a phrase"`, `-word`, `role:tool`, `type:…`, '
+            "`kind:page`, `in:<thread>`, `from:` and `to:` a time, `turn:10..20`.",
+        }
+    ),
+]
+Kinds = Annotated[
+    list[str],
+    AfterValidator(_kinds),
+    WithJsonSchema({"type": "array", "items": {"enum": [*KINDS]}}),
+]
+Hits = Annotated[int, within(1, MOST_HITS, code="limit"), counted(1, MOST_HITS)]
+Moment = Annotated[int, within(0, MAX_INTEGER, code="at"), counted(0, MAX_INTEGER)]
+
+_HIT = {
+    "thread": "booking:204",
+    "seq": 4,
+    "kind": "message",
+    "role": "user",
+    "type": "chat.user",
+    "at": AT,
+    "turn": 1,
+    "slot": 2,
+    "page": "slot-2",
+    "key": None,
+    "score": 3.1,
+    "excerpt": "My booking code is ZFA04Y.",
+    "matches": [[19, 25]],
+}
+_FOUND = {"items": [_HIT], "total": 1, "reason": None, "degraded": []}
+
+
+class SearchFields(In):
+    query: Query
+    kinds: Kinds = Field(default=[], description="Of which kinds; none given: of all.")
+    order: Order = Field(
+        "best", description="`first` and `newest` are by time, and want all words."
+    )
+    limit: Hits = Field(5, description="Hits at most.")
+    from_: Time | None = Field(None, alias="from", description="Not before this.")
+    to: Time | None = Field(None, description="Before this.")
+    versions: bool = Field(default=False, description="Old versions of pages as well.")
+    explain: bool = Field(default=False, description="Say what made the scores.")
+
+    @model_validator(mode="after")
+    def in_order(self) -> Self:
+        if self.from_ and self.to and self.from_ > self.to:
+            raise RefusedError("time_range", allowed="from before to", loc=("to",))
+        return self
+
+    def request(self) -> SearchRequest:
+        since, until = (
+            None if each is None else parsing.microseconds(each)
+            for each in (self.from_, self.to)
+        )
+        kinds = frozenset(self.kinds)
+        return SearchRequest.parse(
+            self.query,
+            filters=Filters(kinds=kinds, since=since, until=until),
+            order=self.order,
+            limit=self.limit,
+            versions=self.versions,
+        )
+
+
+class ThreadSearchIn(SearchFields, AsOf):
+    model_config = example({"query": "zfa04y", "limit": 5})
+
+    at_seq: Moment | None = Field(None, description="As of this event of the thread.")
+    at_turn: Moment | None = Field(None, description="As of the last event of a turn.")
+
+
+class RecallIn(SearchFields):
+    model_config = example({"query": "seat by the window", "kinds": ["message"]})
+
+    thread: ThreadName | None = Field(None, description="In this thread only.")
+    exclude_thread: ThreadName | None = Field(None, description="Not in this thread.")
+
+
+class MatchedOut(Out):
+    """A word of the query in a record."""
+
+    term: str = Field(description="The word, or part of an identifier.")
+    tf: float = Field(description="How often; other forms of it count half.")
+    idf: float = Field(description="How rare it is where was searched.")
+    exact: bool = Field(description="Whether it stands there as it was asked for.")
+
+
+class HitOut(Out):
+    """A record that was found."""
+
+    thread: str = Field(
+        description="Whose journal has it; of a fork maybe an ancestor."
+    )
+    seq: int
+    kind: str = Field(description=f"One of {', '.join(KINDS)}.")
+    role: str | None
+    type: str | None = Field(description="Of the message or page.")
+    at: datetime = Field(description="When its agent says it was, else when recorded.")
+    turn: int
+    slot: int | None = Field(description="Of a message: its index.")
+    page: str | None = Field(description="The page that can be fetched.")
+    key: str | None
+    score: float = Field(description="BM25; comparable within one answer.")
+    excerpt: str = Field(description="At most 240 characters around the best match.")
+    matches: list[tuple[int, int]] = Field(
+        description="Where matches stand in the excerpt: start, end, in characters."
+    )
+    why: list[MatchedOut] | None = Field(None, description="With `explain` only.")
+
+
+class CutTermOut(Out):
+    """A word of the query that did not count."""
+
+    term: str = Field(description="The word.")
+    reason: Cut = Field(description="Why it did not count.")
+    records: int = Field(description="In how many records it stands.")
+
+
+class FoundOut(Out):
+    model_config = example(_FOUND)
+
+    items: list[HitOut]
+    total: int = Field(description="Matches in all.")
+    reason: Reason | None = Field(description="Why there are none.")
+    degraded: list[Literal["indexing", "phrases", "vectors"]] = Field(
+        description="What the answer lacks: not all is indexed yet, or was opened."
+    )
+    searched: int | None = Field(None, description="With `explain`: records looked at.")
+    cut: list[CutTermOut] | None = Field(None, description="With `explain` only.")
+
 
 router = SubjectRouter(tags=["search"])
 
