@@ -23,6 +23,7 @@ MODULE_LINES = 700
 FUNCTION_LINES = 60
 PAGE_LINES = 120
 PARTIAL_LINES = 60
+WIDTH = 160
 
 
 KERNEL_IMPORTS = {
@@ -85,6 +86,16 @@ def test_no_page_and_no_partial_is_longer_than_its_cap() -> None:
     }
     long = {short(path): lines(path) for path, cap in caps.items() if lines(path) > cap}
     assert long == {}
+
+
+def test_no_style_is_wider_than_its_cap() -> None:
+    wide = {
+        f"{short(path)}:{number}": len(line)
+        for path in sorted((ROOT / "static" / "css").glob("*.css"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > WIDTH
+    }
+    assert wide == {}
 
 
 # Kernel
