@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import Annotated, Any, Final, Self
 from uuid import UUID
@@ -20,15 +20,14 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from memoryhub.errors import NotFoundError
+from memoryhub.errors import InvalidError, NotFoundError
 from memoryhub.kernel.parts import Capacity
 from memoryhub.kernel.state.bodies import whole_mib
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.kernel.state.pages import REFERENCE, SYSTEM_PROMPT
 from memoryhub.kernel.state.state import MAX_LABELS
-from memoryhub.kernel.text import names, strict_json, user_ids
+from memoryhub.kernel.text import names, strict_json, times, user_ids
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
-from memoryhub.kernel.text.times import YEARS
 
 MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
@@ -39,11 +38,6 @@ RESERVED_IDS: Final = ("slot-", "obs-", "ref-")
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TIME = re.compile(
-    r"(\d{4})-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
-    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
-    re.ASCII,
-)
 
 
 #: Changes that one request makes.
@@ -119,18 +113,10 @@ def _type(text: str) -> str:
 
 def time(value: object) -> datetime:
     """Parse a moment by RFC 3339, as UTC."""
-    shape = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if shape is None:
-        raise RefusedError("time")
-    if int(shape[1]) not in YEARS:
-        raise RefusedError("time_range")
     try:
-        moment = datetime.fromisoformat(shape[0].upper()).astimezone(UTC)
-    except ValueError:
-        raise RefusedError("time") from None
-    if moment.year not in YEARS:
-        raise RefusedError("time_range")
-    return moment
+        return times.read(value)
+    except InvalidError as refusal:
+        raise RefusedError(refusal.invalid_code) from None
 
 
 def _label(value: object) -> LabelValue:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.formats import records
 from memoryhub.kernel.formats.records import Bad, Record
 from memoryhub.kernel.formats.transcripts import (
     MESSAGE,
@@ -21,38 +20,47 @@ from memoryhub.kernel.formats.transcripts import (
     Options,
     Thread,
     code_of,
+    parse_line,
     read_message,
     read_time,
     read_user_id,
     require_thread_name,
 )
 from memoryhub.kernel.state.state import Scope
-from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 LIMITS = MESSAGE
 
 
+def fits(value: Any) -> bool:
+    """Return whether it may be a line: a message with its role."""
+    return isinstance(value, dict) and isinstance(value.get("role"), str)
+
+
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Line for each line; a thread's subject is that of its first line."""
-    calls, subjects = Calls(), dict[str, str | None]()
+    """Yield a Line for each line; a thread's subject is that of its first line.
+
+    Once a line was bad, the result of a call that was not seen is bad as well: what is
+    left has no result without its call.
+    """
+    calls, subjects, lost = Calls(), dict[str, str | None](), False
     for record in found:
         if isinstance(record, Bad):
-            yield replace(record, run=None, message=record.run)
+            item: Item = replace(record, run=None, message=record.run)
         else:
-            yield _read(record, options, calls, subjects)
+            item = _read(record, options, calls, subjects)
+            if lost and isinstance(item, Line) and item.message.unknown_call:
+                item = record.bad("unknown_call", message=record.index)
+        lost = lost or isinstance(item, Bad)
+        yield item
 
 
 def _read(
     record: Record, options: Options, calls: Calls, subjects: dict[str, str | None]
 ) -> Line | Bad:
-    try:
-        value = strict_json.parse(record.raw, LIMITS)
-    except JsonRefusedError as refusal:
-        code, where = refusal.code, refusal.offset or 0
-        if record.unfinished and code == "invalid_json" and records.cut_off(record.raw):
-            code, where = "truncated", len(record.raw)
-        return record.bad(code, where, message=record.index)
+    value = parse_line(record, LIMITS)
+    if isinstance(value, Bad):
+        return value
     try:
         thread = _thread(value, options, subjects)
         message = _message(value, thread, calls)

@@ -1,7 +1,8 @@
 """Transcripts: what an agent and its model said, as slots of a thread.
 
-Pure. Messages are those of OpenAI's chat completions; a message's content is the whole
-message object, fields we do not know included, so that an export gives back what came.
+Pure. Messages are those of chat completions and of Anthropic, and items of Responses; a
+slot's content is the whole object, fields we do not know included, so that an export
+gives back what came.
 """
 
 from __future__ import annotations
@@ -10,25 +11,25 @@ import hashlib
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.formats.records import Bad, TextPosition
-from memoryhub.kernel.state.events import LabelValue, Role
+from memoryhub.kernel.formats import records
+from memoryhub.kernel.formats.records import Bad, Record, TextPosition
+from memoryhub.kernel.state.events import LabelValue, Role, RunFormat
 from memoryhub.kernel.state.state import Scope
-from memoryhub.kernel.text import names, strict_json, user_ids
+from memoryhub.kernel.text import names, strict_json, times, user_ids
 from memoryhub.kernel.text.strict_json import JsonRefusedError
-from memoryhub.kernel.text.times import YEARS
 
 MESSAGE = strict_json.CONTENT
 
 #: What a tool is called when neither its result nor its call says so.
 _NAMELESS = "tool"
 _CALLS_KEPT = 4_096
-_RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII
-)
+#: What the name of a sender can't have.
+_ODD = re.compile(r"[^A-Za-z0-9._:@-]")
+_MAX_NAME = 128
 
 #: The role in the file to the role and type of the slot.
 ROLES: dict[str, tuple[Role, str]] = {
@@ -69,7 +70,7 @@ class Thread:
     user_id: str | None
     scope: Scope
     labels: dict[str, LabelValue]
-    format: Literal["runs", "chat"]
+    format: RunFormat
     trial: int | None = None
     reward: float | None = None
     #: What else was recorded of the run; any JSON.
@@ -139,18 +140,13 @@ def read_message(
 ) -> Message:
     """Return the slot that a message object makes, and its tool calls noted in `calls`.
 
-    Raises InvalidError with the code of what is wrong: object_expected, missing, role,
-    type or name; and JsonRefusedError for what is too large for one message.
+    Raises InvalidError with the code of what is wrong: object_expected, missing or
+    role; and JsonRefusedError for what is too large for one message.
     """
     if not isinstance(content, dict):
         raise InvalidError(code="object_expected")
     text = strict_json.check(content, MESSAGE)
-    sent = content.get("role")
-    if sent is None:
-        raise InvalidError(code="missing", loc="role")
-    if not isinstance(sent, str) or sent not in ROLES:
-        raise InvalidError(code="role", loc="role")
-    role, type_ = ROLES[sent]
+    role, type_ = _role(content)
     from_name, to_name, unknown_call = _route(role, content, thread, calls)
     return Message(
         role=role,
@@ -165,6 +161,47 @@ def read_message(
     )
 
 
+def parse_line(record: Record, limits: strict_json.Limits) -> Any:
+    """Return the value of a line, or the Bad that it is."""
+    try:
+        return strict_json.parse(record.raw, limits)
+    except JsonRefusedError as refusal:
+        code, where = refusal.code, refusal.offset or 0
+        if record.unfinished and code == "invalid_json" and records.cut_off(record.raw):
+            code, where = "truncated", len(record.raw)
+        return record.bad(code, where, message=record.index)
+
+
+def _role(content: dict[str, Any]) -> tuple[Role, str]:
+    """Role and type of the slot: as the message says, else as the item's type does."""
+    sent, kind = content.get("role"), content.get("type")
+    if sent is None and isinstance(kind, str):
+        if kind.endswith("_output"):
+            return ROLES["tool"]
+        if kind == "reasoning" or kind.endswith("_call"):
+            return ROLES["assistant"]
+    if sent is None:
+        raise InvalidError(code="missing", loc="role")
+    if not isinstance(sent, str) or sent not in ROLES:
+        raise InvalidError(code="role", loc="role")
+    if sent == "user" and _only_results(content):
+        return ROLES["tool"]
+    return ROLES[sent]
+
+
+def _only_results(content: dict[str, Any]) -> bool:
+    """Whether it is Anthropic's message of tools, which has the user's role."""
+    parts = content.get("content")
+    return (
+        isinstance(parts, list)
+        and bool(parts)
+        and all(
+            isinstance(part, dict) and part.get("type") == "tool_result"
+            for part in parts
+        )
+    )
+
+
 def _route(
     role: Role, content: dict[str, Any], thread: str, calls: Calls
 ) -> tuple[str, str, bool]:
@@ -173,50 +210,75 @@ def _route(
         return "assistant", _callee(content, thread, calls), False
     if role != "tool":
         return role, "assistant", False
-    called = calls.find(thread, content.get("tool_call_id"))
+    answered = _answered(content)
+    found = [calls.find(thread, each) for each in answered]
+    known = [name for name in found if name]
     # A result of the old function calling names its function and has no call id.
-    unknown = called is None and content["role"] == "tool"
+    unknown = content.get("role") != "function" and len(known) < len(answered)
     given = content.get("name")
-    name = given if isinstance(given, str) and given else called or _NAMELESS
+    if isinstance(given, str) and given:
+        name = given
+    elif len(set(known)) > 1:
+        return "tools", "assistant", unknown
+    else:
+        name = known[0] if known else _NAMELESS
     return tool_name(name), "assistant", unknown
+
+
+def _answered(content: dict[str, Any]) -> list[Any]:
+    """Ids of the calls whose results a message brings."""
+    parts = content.get("content")
+    if content.get("role") == "user" and isinstance(parts, list):
+        return [part.get("tool_use_id") for part in parts]  # all of them are results
+    return [content.get("tool_call_id", content.get("call_id"))]
 
 
 def _callee(content: dict[str, Any], thread: str, calls: Calls) -> str:
     """Whom the assistant speaks to: the user, the tool it calls, or `tools`."""
     callees = []
-    for call in _tool_calls(content):
-        name = _called(call)
+    for call_id, name in _tool_calls(content):
         callees.append(tool_name(name))
-        calls.note(thread, call.get("id"), name)
+        calls.note(thread, call_id, name)
     if len(callees) > 1:
         return "tools"
     return callees[0] if callees else "user"
 
 
-def _tool_calls(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The calls in a message; the old single `function_call` is one."""
-    listed = content.get("tool_calls") or []
+def _tool_calls(content: dict[str, Any]) -> list[tuple[Any, str]]:
+    """Id and name of each call in a message; the old single `function_call` is one.
+
+    What looks like none calls nothing: the API takes such a message, too.
+    """
+    listed, parts = content.get("tool_calls"), content.get("content")
+    found: list[tuple[Any, Any]] = []
+    for call in listed if isinstance(listed, list) else []:
+        if isinstance(call, dict):
+            inner = call.get("function") or call.get("custom")
+            found.append((call.get("id"), inner))
     single = content.get("function_call")
-    if not isinstance(listed, list):
-        raise InvalidError(code="type", loc="tool_calls")
-    if not listed and single is not None:
-        listed = [{"function": single}]
-    if not all(isinstance(call, dict) for call in listed):
-        raise InvalidError(code="type", loc="tool_calls")
-    return listed
+    if not found and isinstance(single, dict):
+        found.append((None, single))
+    found += [
+        (part.get("id"), part)
+        for part in (parts if isinstance(parts, list) else [])
+        if isinstance(part, dict) and part.get("type") == "tool_use"
+    ]
+    if content.get("type") in ("function_call", "custom_tool_call"):
+        found.append((content.get("call_id"), content))
+    return [(call_id, _called(named)) for call_id, named in found]
 
 
-def _called(call: dict[str, Any]) -> str:
-    for kind in ("function", "custom"):
-        inner = call.get(kind)
-        if isinstance(inner, dict) and isinstance(inner.get("name"), str):
-            return inner["name"] or _NAMELESS
-    return _NAMELESS
+def _called(named: Any) -> str:
+    name = named.get("name") if isinstance(named, dict) else None
+    return name if isinstance(name, str) and name else _NAMELESS
 
 
 def tool_name(name: str) -> str:
-    """Return the name of a tool as a sender or receiver."""
-    return require_name(f"tool:{name}", loc="name")
+    """Return the name of a tool as a sender or receiver, mended where it has to be.
+
+    The message itself has it as it came.
+    """
+    return _ODD.sub("_", f"tool:{name}")[:_MAX_NAME]
 
 
 def require_name(text: Any, *, loc: str) -> str:
@@ -245,19 +307,8 @@ def read_user_id(value: Any) -> str | None:
 
 
 def read_time(text: Any) -> datetime:
-    """Parse an agent's clock: RFC 3339 with offset, of the years 1970 to 2200."""
-    if not isinstance(text, str) or not _RFC3339.fullmatch(text):
-        raise InvalidError(code="time", loc="at")
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidError(code="time", loc="at") from None
-    # The first and last years a datetime can hold do not bear a change of zone.
-    if YEARS.start - 1 <= moment.year <= YEARS.stop:
-        moment = moment.astimezone(UTC)
-    if moment.year not in YEARS:
-        raise InvalidError(code="time_range", loc="at")
-    return moment
+    """Parse an agent's clock as the API does."""
+    return times.read(text, loc="at")
 
 
 def code_of(refusal: InvalidError | JsonRefusedError) -> str:

@@ -32,6 +32,8 @@ REPLAY_FORMAT = 1
 Role = Literal["user", "assistant", "tool", "system"]
 CloseReason = Literal["completed", "failed", "cancelled", "archived"]
 LabelValue = bool | int | float | Name
+#: Whose file a recorded run is from.
+RunFormat = Literal["runs", "chat", "tuning", "chatgpt", "claude-code", "codex"]
 
 
 class Label(Body):
@@ -164,7 +166,7 @@ class RunRecorded(Event):
     event_type = "run.recorded"
     sealed = True
 
-    format: Literal["runs", "chat"]
+    format: RunFormat
     messages: Count
 
 

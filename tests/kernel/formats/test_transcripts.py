@@ -150,28 +150,60 @@ def test_only_the_latest_calls_are_remembered() -> None:
         ({"role": "User"}, "role"),
         ({"role": 7}, "role"),
         ({"role": ["user"]}, "role"),
-        ({"role": "assistant", "tool_calls": {}, "function_call": {}}, None),
-        ({"role": "assistant", "tool_calls": {"a": 1}}, "type"),
-        ({"role": "assistant", "tool_calls": "find"}, "type"),
-        ({"role": "assistant", "tool_calls": ["find"]}, "type"),
-        (call("get weather"), "name"),
-        (call("n" * 124), "name"),
-        (result("x", name="../x"), "name"),
-        (result("x", name="naïve"), "name"),
-        (result("x", name="find\n"), "name"),
     ],
 )
 def test_a_message_that_can_not_be_a_slot_is_refused_by_code(
-    content: Any, expected: str | None
+    content: Any, expected: str
 ) -> None:
-    if expected is None:
-        assert read(content).to_name == "tool:tool"
-    else:
-        assert code(content) == expected
+    assert code(content) == expected
 
 
-def test_a_tool_may_have_a_name_of_123_characters() -> None:
-    assert len(read(call("n" * 123)).to_name) == 128
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ({"role": "assistant", "tool_calls": {}, "function_call": {}}, "tool:tool"),
+        ({"role": "assistant", "tool_calls": {"a": 1}}, "user"),
+        ({"role": "assistant", "tool_calls": ["find"]}, "user"),
+        (call("get weather"), "tool:get_weather"),
+        (call("harbour/charts.search"), "tool:harbour_charts.search"),
+        (call("n" * 123), "tool:" + "n" * 123),
+        (call("n" * 124), "tool:" + "n" * 123),
+        (result("x", name="naïve\n"), "tool:na_ve_"),
+    ],
+)
+def test_the_name_of_a_tool_is_never_a_reason_to_stop(content: Any, name: str) -> None:
+    found = read(content)
+    assert name in (found.from_name, found.to_name)
+    assert found.content == content
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (
+            {"type": "function_call", "call_id": "c", "name": "find", "arguments": ""},
+            {"type": "function_call_output", "call_id": "c", "output": "found"},
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": "c", "name": "find", "input": {}}
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]},
+        ),
+    ],
+    ids=["responses", "anthropic"],
+)
+def test_calls_and_results_of_other_apis_are_known(
+    call: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    calls = Calls()
+    called, answered = read(call, calls), read(answer, calls)
+    assert (called.role, called.to_name) == ("assistant", "tool:find")
+    assert (answered.role, answered.from_name) == ("tool", "tool:find")
+    assert not answered.unknown_call
 
 
 @pytest.mark.parametrize(
