@@ -73,22 +73,26 @@ class Intake:
         dry_run: bool,
         simulation: Simulation | None = None,
     ) -> Self:
-        """Find the thread and its subject; the subject is made if it is new.
+        """Find the thread and its subject, who is made if both are new.
 
         Raises SubjectErasedError, ThreadErasedError, BudgetDiffersError, and StaleError
-        for a thread of another subject or with slots that no import wrote. At most six
-        queries.
+        for a thread of another subject or with slots that no import wrote. At most
+        seven queries.
         """
-        subject = _subject(project.id, thread.user_id, dry_run=dry_run)
+        subject = _subject(project.id, thread.user_id)
+        row = Thread.objects.filter(project=project, name=thread.name).first()
+        if row is None:
+            if tombstones.dead_names([(project.id, thread.name)]):
+                raise ThreadErasedError
+            # Not before: one that is refused leaves nobody behind.
+            if subject is None and thread.user_id is not None and not dry_run:
+                subject = subjects.find_or_create(project.id, thread.user_id)
         intake = cls(
             project=project.id, subject=None, dry_run=dry_run, simulation=simulation
         )
         if subject is not None:
             intake.subject, intake.epoch = subject.id, subject.epoch
-        row = Thread.objects.filter(project=project, name=thread.name).first()
         if row is None:
-            if tombstones.dead_names([(project.id, thread.name)]):
-                raise ThreadErasedError
             return intake
         if row.status in _GONE:
             raise ThreadErasedError
@@ -208,12 +212,10 @@ class Intake:
         )
 
 
-def _subject(project: UUID, user_id: str | None, *, dry_run: bool) -> Subject | None:
-    """The subject; None only in a dry run, for one that would be made."""
+def _subject(project: UUID, user_id: str | None) -> Subject | None:
+    """The subject; None for one that does not exist yet."""
     if user_id is None:
         return subjects.anonymous(project)
-    if not dry_run:
-        return subjects.find_or_create(project, user_id)
     return subjects.find(project, user_id)
 
 
