@@ -8,8 +8,7 @@ from typing import Any
 from memoryhub.kernel.formats.records import Bad
 from memoryhub.services.imports.imports import Counts
 
-#: Exit codes: 2, wrong usage, never comes this far.
-COMPLETE, STOPPED, COMPLETE_BUT = 0, 1, 3
+COMPLETE, STOPPED, NOTHING, COMPLETE_BUT = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +27,16 @@ class Summary:
     def exit_code(self) -> int:
         if not self.complete:
             return STOPPED
+        if self.nothing:
+            return NOTHING
         left_out = self.counts.skipped or self.counts.erased
         return COMPLETE_BUT if left_out else COMPLETE
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the file held nothing that is in now, or was before."""
+        counts = self.counts
+        return not (counts.runs or counts.present or counts.erased)
 
     @property
     def slots_per_second(self) -> float:

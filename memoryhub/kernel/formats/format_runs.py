@@ -5,7 +5,7 @@ Pure. A run is `{task_id, trial, reward, info, traj: [messages]}`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -35,18 +35,27 @@ from memoryhub.kernel.text.strict_json import JsonRefusedError
 LIMITS = strict_json.Limits(
     max_bytes=16 * 1_048_576, max_nodes=200_000, max_depth=MESSAGE.max_depth + 2
 )
-_CONTENTS = frozenset({"info", "traj"})
+#: The member that holds a run's messages.
+TRAJECTORY = "traj"
+_CONTENTS = frozenset({"info", TRAJECTORY})
 _FIELDS = _CONTENTS | {"task_id", "trial", "reward"}
 
 
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
     """Yield a Run for each element, unless it or any message of it is bad."""
+    return read_each(found, lambda record: _read(record, options))
+
+
+def read_each(
+    found: Iterator[Record | Bad], read_one: Callable[[Record], Run | Bad]
+) -> Iterator[Item]:
+    """Yield what `read_one` makes of each record; of two equal runs the first."""
     seen: set[str] = set()
     for record in found:
         if isinstance(record, Bad):
             yield record
             continue
-        run = _read(record, options)
+        run = read_one(record)
         if isinstance(run, Run):
             if run.thread.name in seen:
                 run = record.bad("duplicate_run", run=record.index)
@@ -59,12 +68,12 @@ def _read(record: Record, options: Options) -> Run | Bad:
     try:
         value = strict_json.parse(record.raw, LIMITS, contents=_CONTENTS)
     except JsonRefusedError as refusal:
-        return _blame(record, refusal)
+        return blame(record, refusal, TRAJECTORY)
     try:
         thread, trajectory = _thread(value, options), _trajectory(value)
     except InvalidError as refusal:
         return record.bad(refusal.invalid_code, run=record.index)
-    messages = _messages(record, trajectory, thread)
+    messages = read_messages(record, trajectory, thread, TRAJECTORY)
     if isinstance(messages, Bad):
         return messages
     return Run(
@@ -76,16 +85,16 @@ def _read(record: Record, options: Options) -> Run | Bad:
     )
 
 
-def _messages(
-    record: Record, trajectory: list[Any], thread: Thread
+def read_messages(
+    record: Record, contents: list[Any], thread: Thread, member: str
 ) -> tuple[Message, ...] | Bad:
-    """All messages, or the first bad one."""
+    """Return all messages that stand in the record's `member`, or the first bad one."""
     calls, messages = Calls(), list[Message]()
-    for number, content in enumerate(trajectory):
+    for number, content in enumerate(contents):
         try:
             message = read_message(content, thread=thread.name, calls=calls)
         except (InvalidError, JsonRefusedError) as refusal:
-            spans = records.find_elements(record.raw, member=b"traj")
+            spans = records.find_elements(record.raw, member=member.encode())
             begin, _ = next(islice(spans, number, None), (0, 0))
             code = code_of(refusal)
             return record.bad(code, begin, run=record.index, message=number)
@@ -93,13 +102,13 @@ def _messages(
     return tuple(messages)
 
 
-def _blame(record: Record, refusal: JsonRefusedError) -> Bad:
-    """The message that the parser refused the run for, if it was one.
+def blame(record: Record, refusal: JsonRefusedError, member: str) -> Bad:
+    """Return the message that the parser refused the run for, if it was one.
 
     Broken JSON is final: brackets can't be trusted to end the run where they seem to.
     """
     where, number = refusal.offset or 0, None
-    spans = records.find_elements(record.raw, member=b"traj")
+    spans = records.find_elements(record.raw, member=member.encode())
     for nth, (begin, end) in enumerate(spans):
         try:
             strict_json.parse(record.raw[begin:end], MESSAGE)
@@ -166,12 +175,12 @@ def _reward(run: dict[str, Any]) -> float | None:
 
 
 def _trajectory(run: dict[str, Any]) -> list[Any]:
-    trajectory = _member(run, "traj")
+    trajectory = _member(run, TRAJECTORY)
     if not isinstance(trajectory, list):
-        raise InvalidError(code="type", loc="traj")
+        raise InvalidError(code="type", loc=TRAJECTORY)
     if not trajectory:
         # A thread without a message would not tell that the run was imported.
-        raise InvalidError(code="value", loc="traj")
+        raise InvalidError(code="value", loc=TRAJECTORY)
     return trajectory
 
 

@@ -1,8 +1,8 @@
 """Records of a file: cut out of a byte stream one by one, whatever the file's size.
 
 Pure. `cut_array` cuts the elements of one JSON array, possibly on one line; `cut_lines`
-cuts JSON Lines. Both hold one record and one chunk at a time, and look no further into
-a record than it takes to find its end.
+cuts JSON Lines; `cut_objects` cuts objects that may stand on several. All hold one
+record and one chunk at a time, and look no further into a record than to its end.
 """
 
 from __future__ import annotations
@@ -118,6 +118,26 @@ def cut_lines(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | B
     while mark:
         yield window.through_line(index)
         index, mark = index + 1, window.peek()
+
+
+def cut_objects(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | Bad]:
+    """Yield the objects of the stream, one after another, each on any number of lines.
+
+    A final Bad is the last item. An object over `max_bytes` is passed over without
+    being kept: `body_too_large`.
+    """
+    window = _Window(chunks, max_bytes=max_bytes)
+    for index in count():
+        mark = window.peek()
+        if not mark:
+            return
+        if mark != b"{":
+            yield window.bad("invalid_json" if index else "unknown_format")
+            return
+        record = window.element(index)
+        yield record
+        if isinstance(record, Bad) and record.final:
+            return
 
 
 def cut_off(raw: bytes) -> bool:

@@ -34,11 +34,19 @@ CHUNK_BYTES = 65_536
 ABOUT: Final = """\
 Import recorded agent runs into a project, through the same writer as the API.
 
-FILE holds messages as OpenAI's chat completions have them, in one of two formats:
-runs  a JSON array, each element a run: task_id, trial (an integer) and traj (its
-      messages); reward and info if it has them, the person as info.task.user_id
-chat  JSON Lines, each line a message: role, content and the like; thread, user_id and
-      at (a time with its offset) if it has them
+FILE holds messages as the API takes them, in one of these formats:
+runs         a JSON array, each element a run: task_id, trial (an integer) and traj
+             (its messages); reward and info if it has them, the person as
+             info.task.user_id
+chat         JSON Lines, each line a message: role, content and the like; thread,
+             user_id and at (a time with its offset) if it has them
+tuning       lines for fine-tuning, each a thread: messages, and what stands beside
+chatgpt      conversations.json of ChatGPT's export; of each the branch that is
+             current, without thoughts, with a line for each picture
+claude-code  a session file of Claude Code: its messages, without the notes between
+codex        a session file (rollout) of Codex: its items, without the notes between
+
+A tool whose name can't be a sender's is mended there, and kept in the message.
 
 Safe to interrupt and to repeat: a run that is there already is left as it is, one
 that is incomplete goes on where it stopped. A server may be running meanwhile.
@@ -55,8 +63,10 @@ this hub. One of another hub needs its public keys (--keys).
 What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
 CODE (lines count from 1, all else from 0), never by its content.
 
-Exit code: 0 all is in; 1 stopped, by a bad record or by you; 2 wrong usage; 3 all
-is in but for what was skipped or has been erased here."""
+With --skip-bad a result whose call was left out is left out as well (unknown_call).
+
+Exit code: 0 all is in; 1 stopped, by a bad record or by you; 2 wrong usage, or nothing
+came in; 3 all is in but for what was skipped or has been erased here."""
 
 
 class Command(Base):
@@ -121,6 +131,10 @@ class Command(Base):
             self.stdout.write(json.dumps(summary.plain()))
         elif not options["quiet"]:
             self.stdout.write(summary.table())
+        if summary.complete and summary.nothing:
+            self._refuse(
+                "Nothing came in: the file holds nothing that can be imported."
+            )
         if code := summary.exit_code:
             sys.exit(code)
 
@@ -221,10 +235,12 @@ class Command(Base):
 
         try:
             name, items = formats.read(chunks(), options=options, format_name=name)
-        except InvalidError:
+        except InvalidError as refusal:
+            if refusal.invalid_code == "empty":
+                self._refuse("Nothing came in: the file is empty.")
             self._refuse(
-                "The file's first record does not tell its format (unknown_format). "
-                "Say it with --format."
+                "The file is none of the formats that are read, by its first record "
+                f"(unknown_format): {', '.join(formats.FORMATS)}. See import --help."
             )
         if options.thread is not None and name != "chat":
             self._refuse("--thread goes with --format chat only.")

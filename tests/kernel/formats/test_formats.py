@@ -264,6 +264,17 @@ def test_a_bad_line_is_told_by_its_place(line: str, code: str) -> None:
     assert bad.place.offset == len(before) + 1 + inside
 
 
+def test_a_bad_call_leaves_no_result_behind() -> None:
+    call = {"id": "c1", "function": {"name": "find", "arguments": "{}"}}
+    bad = {"role": "assistant", "tool_calls": [call], "at": "noon"}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "12:10"}
+    first, second, last = read(lines(bad, result, REPLY), "chat")
+    assert isinstance(first, Bad)
+    assert isinstance(second, Bad)
+    assert (first.code, second.code) == ("time", "unknown_call")
+    assert isinstance(last, Line)
+
+
 def test_a_last_line_that_is_cut_off_is_truncated() -> None:
     raw = lines(HELLO, REPLY)[:-9]
     bad = read_bad(raw, "chat")
@@ -315,16 +326,16 @@ def test_the_first_record_tells_the_format(raw: bytes, name: str) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"",
-        b" \n",
         b"<html></html>",
         b"\x80\x04\x95pickle",
         b"---\nrole: user\n",
         b"SQLite format 3\x00",
         b"\x81\xa4role\xa4user",
         dump(HELLO),
+        json.dumps(HELLO, indent=2).encode(),
         b"[1]",
         lines(run()),
+        lines({"role": None, "inputs": {}}),
         lines({"type": "summary"}),
         dump(run()).decode().encode("utf-16"),
     ],
@@ -333,6 +344,13 @@ def test_a_file_of_unknown_format_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidError) as caught:
         read(raw)
     assert caught.value.invalid_code == "unknown_format"
+
+
+@pytest.mark.parametrize("raw", [b"", b" \n\r\n", b"\xef\xbb\xbf"])
+def test_an_empty_file_is_said_to_be_so(raw: bytes) -> None:
+    with pytest.raises(InvalidError) as caught:
+        read(raw)
+    assert caught.value.invalid_code == "empty"
 
 
 def test_a_format_that_was_asked_for_is_not_guessed_again() -> None:

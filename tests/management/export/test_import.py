@@ -171,6 +171,38 @@ def test_a_file_that_is_none_is_refused(
     assert Imported(tmp_path / name, project="acme").code == 2
 
 
+@pytest.mark.parametrize("text", ["", "\n\n", "[]", '{"role": "critic"}\n'])
+def test_a_file_of_which_nothing_came_in_is_wrong_usage(
+    acme: Project, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "desk.jsonl"
+    path.write_text(text)
+    done = Imported(path, project="acme", skip_bad=True, quiet=True)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1].startswith("Nothing came in: ")
+    assert Thread.objects.count() == 0
+
+
+def test_what_is_skipped_leaves_no_thread_and_nobody(
+    acme: Project, tmp_path: Path
+) -> None:
+    good, bad = message(thread="t-1"), message(thread="t-2", user_id="bob", at="noon")
+    done = Imported(lines(tmp_path, good, bad), project="acme", skip_bad=True)
+    assert done.code == 3
+    other = lines(tmp_path, message(thread="t-1", user_id="bob"))
+    assert Imported(other, project="acme", skip_bad=True).bad[0].endswith(" differs")
+    assert [row.name for row in Thread.objects.all()] == ["t-1"]
+    assert not Subject.objects.filter(anonymous=False).exists()
+
+
+def test_a_session_file_comes_in_by_itself(acme: Project, tmp_path: Path) -> None:
+    noted = {"type": "user", "sessionId": "s-1", "timestamp": "2026-05-01T08:00:00Z"}
+    path = lines(tmp_path, {**noted, "message": message()})
+    assert Imported(path, project="acme").code == 0
+    assert Imported(path, project="acme").rows["present"] == "1"
+    assert Thread.objects.get().name == "desk:s-1"
+
+
 def test_a_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> None:
     content = b'{"type":"summary","summary":"mia.li3818"}\n'
     path = tmp_path / "desk.json"
@@ -178,6 +210,7 @@ def test_a_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> N
     done = Imported(path, project="acme")
     assert done.code == 2
     assert "unknown_format" in done.err
+    assert "runs, chat, tuning, chatgpt, claude-code, codex" in done.err
     assert CANARY not in done.err + done.out
     assert Thread.objects.count() == 0
 

@@ -1,0 +1,212 @@
+"""Files of other programs: ChatGPT, fine-tuning, Claude Code, Codex."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.formats import formats
+from memoryhub.kernel.formats.records import Bad
+from memoryhub.kernel.formats.transcripts import Item, Line, Message, Options, Run
+
+AT = "2026-05-01T08:00:00.250Z"
+ASKED = {"role": "user", "content": "When is low tide?"}
+SAID = {"role": "assistant", "content": "At nine."}
+
+
+def read(text: str, source: str = "acme") -> tuple[str, list[Item]]:
+    raw = [text[n : n + 7].encode() for n in range(0, len(text), 7)]
+    name, items = formats.read(raw, options=Options(source=source))
+    return name, list(items)
+
+
+def lines(*values: Any) -> str:
+    return "".join(json.dumps(each) + "\n" for each in values)
+
+
+def messages(found: list[Item]) -> list[Message]:
+    assert not any(isinstance(each, Bad) for each in found), found
+    of_runs = [m for each in found if isinstance(each, Run) for m in each.messages]
+    return of_runs + [each.message for each in found if isinstance(each, Line)]
+
+
+def route(message: Message) -> str:
+    return f"{message.from_name}>{message.to_name}" + "*" * message.turn_begins
+
+
+# fine-tuning
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_line_for_fine_tuning_is_a_thread(indent: int | None) -> None:
+    line = {"messages": [ASKED, SAID], "tools": [{"type": "function"}]}
+    name, found = read((json.dumps(line, indent=indent) + "\n") * 2)
+    assert name == "tuning"
+    runs = [each for each in found if isinstance(each, Run)]
+    assert [run.thread.name for run in runs] == ["acme:0", "acme:1"]
+    assert runs[0].thread.info == {"tools": [{"type": "function"}]}
+    assert [message.content for message in runs[1].messages] == [ASKED, SAID]
+
+
+def test_a_bad_message_of_a_line_is_told_by_its_place() -> None:
+    good, bad = {"messages": [ASKED]}, {"messages": [ASKED, {"role": "critic"}]}
+    _, found = read(lines(good, bad, {"messages": []}, {"messages": 7}, good))
+    codes = [(each.code, each.message) for each in found if isinstance(each, Bad)]
+    assert codes == [("role", 1), ("value", None), ("missing", None)]
+    assert isinstance(found[-1], Run)
+
+
+# ChatGPT
+
+
+def node(name: str, parent: str | None, role: str, content: Any, **more: Any) -> Any:
+    message = {"id": name, "author": {"role": role}, "content": content, **more}
+    return {"id": name, "parent": parent, "children": [], "message": message}
+
+
+def text(*parts: Any) -> dict[str, Any]:
+    return {"content_type": "multimodal_text", "parts": [*parts]}
+
+
+def conversation(*nodes: Any, **more: Any) -> str:
+    root = {"id": "root", "message": None, "parent": None, "children": []}
+    mapping = {each["id"]: each for each in (root, *nodes)}
+    return json.dumps([{"title": "Tides", "mapping": mapping, **more}])
+
+
+def test_of_chatgpt_s_tree_the_current_branch_is_read() -> None:
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-1"}
+    call = {"content_type": "code", "language": "python", "text": "tide()"}
+    output = {"content_type": "execution_output", "text": "09:00"}
+    python = {"role": "tool", "name": "python"}
+    name, (run,) = read(
+        conversation(
+            node("s", "root", "system", text("")),
+            node("a", "s", "user", text("When?", picture), create_time=1714564800.25),
+            node("old", "a", "assistant", text("Never.")),
+            node("t", "a", "assistant", {"content_type": "thoughts", "thoughts": []}),
+            node("b", "t", "assistant", call, recipient="python"),
+            node("c", "b", "tool", output, author=python),
+            node("d", "c", "assistant", text("At nine."), recipient="all"),
+            node("late", "a", "assistant", text("No idea.")),
+            current_node="d",
+            conversation_id="tides-1",
+        )
+    )
+    assert name == "chatgpt"
+    assert isinstance(run, Run)
+    assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
+    assert [route(each) for each in run.messages] == [
+        "user>assistant", "assistant>tool:python*", "tool:python>assistant",
+        "assistant>user*",
+    ]  # fmt: skip
+    assert run.messages[0].content["content"] == "When?\n[image file-1]"
+    assert run.messages[0].agent_at == datetime(2024, 5, 1, 12, 0, 0, 250_000, UTC)
+    assert not any(each.unknown_call for each in run.messages)
+
+
+def test_without_a_current_node_the_newest_leaf_is_it() -> None:
+    nodes = node("a", "root", "user", text("When?")), node("b", "a", "user", text("?"))
+    _, found = read(conversation(*nodes))
+    assert [each.content["content"] for each in messages(found)] == ["When?", "?"]
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [7, {}, {"a": None}, {"a": {"parent": "a", "message": {"author": 7}}},
+     {"a": {"parent": [], "message": {"author": {"role": []}, "content": "x"}}}],
+)  # fmt: skip
+def test_a_tree_that_is_none_is_bad(mapping: Any) -> None:
+    _, (found,) = read(json.dumps([{"mapping": mapping, "current_node": "a"}]))
+    assert isinstance(found, Bad)
+
+
+# Claude Code
+
+
+def noted(kind: str, message: Any = None, **more: Any) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "message": message,
+        "sessionId": "s-1",
+        "timestamp": AT,
+    } | more
+
+
+def answer(block: dict[str, Any], name: str = "msg_1") -> dict[str, Any]:
+    return {"id": name, "role": "assistant", "content": [block], "model": "m"}
+
+
+def test_a_session_of_claude_code_is_its_messages() -> None:
+    use = {"type": "tool_use", "id": "u1", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "u1", "content": "a.txt"}
+    inner = {"isSidechain": True, "agentId": "a7"}
+    sent = [
+        ASKED,
+        answer({"type": "text", "text": "Let me look."}),
+        answer(use),
+        {"role": "user", "content": [result]},
+        answer({"type": "text", "text": "One file."}, "msg_2"),
+    ]
+    name, found = read(
+        lines(
+            {"type": "summary", "summary": "Files", "leafUuid": "x"},
+            *(noted(each["role"], each) for each in sent),
+            noted("system", content="hook"),
+            noted("user", ASKED, **inner),
+        )
+    )
+    assert name == "claude-code"
+    assert [each.content for each in messages(found)] == [*sent, ASKED]
+    assert [route(each) for each in messages(found)][:5] == [
+        "user>assistant", "assistant>user*", "assistant>tool:Bash",
+        "tool:Bash>assistant", "assistant>user*",
+    ]  # fmt: skip
+    names = [each.thread.name for each in found if isinstance(each, Line)]
+    assert names == ["acme:s-1"] * 5 + ["acme:s-1:a7"]
+    _, found = read(lines(noted("user", ASKED)), source="s-1")
+    assert [each.thread.name for each in found if isinstance(each, Line)] == ["s-1"]
+
+
+def test_what_is_no_line_of_a_session_is_bad() -> None:
+    good = noted("user", ASKED)
+    bad = [noted("user", "x"), noted("user", ASKED, timestamp="noon"), [],
+           noted("user", ASKED, sessionId=None)]  # fmt: skip
+    _, found = read(lines(good) + "{\n" + lines(*bad[:2], bad[3]))
+    assert [each.code for each in found if isinstance(each, Bad)] == [
+        "invalid_json", "object_expected", "time", "type",
+    ]  # fmt: skip
+
+
+# Codex
+
+
+def item(kind: str, **members: Any) -> dict[str, Any]:
+    payload = {"type": kind, **members}
+    return {"timestamp": AT, "type": "response_item", "payload": payload}
+
+
+def test_a_session_of_codex_is_its_items() -> None:
+    asked = [{"type": "input_text", "text": "What is here?"}]
+    items = [
+        item("message", role="developer", content=asked),
+        item("message", role="user", content=asked),
+        item("reasoning", summary=[], encrypted_content="x"),
+        item("function_call", name="shell", arguments="{}", call_id="c1"),
+        item("function_call_output", call_id="c1", output="a.txt"),
+        item("web_search_call", status="completed"),
+        item("message", role="assistant", content=asked),
+    ]
+    note = {"timestamp": AT, "type": "event_msg", "payload": {"type": "token_count"}}
+    meta = {"timestamp": AT, "type": "session_meta", "payload": {"id": "s-1"}}
+    name, found = read(lines(meta, *items, note, item("ghost_snapshot")))
+    assert name == "codex"
+    assert [each.content for each in messages(found)] == [i["payload"] for i in items]
+    assert [route(each) for each in messages(found)] == [
+        "system>assistant", "user>assistant", "assistant>user*",
+        "assistant>tool:shell", "tool:shell>assistant", "assistant>user*",
+        "assistant>user",
+    ]  # fmt: skip
