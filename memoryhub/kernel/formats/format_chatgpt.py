@@ -78,8 +78,10 @@ def _branch(conversation: Any) -> list[dict[str, Any]]:
         name = next((key for key in reversed(mapping) if key not in inner), None)
     found, seen = [], set[str]()
     # Of a tree that is none, each node comes once.
-    while (node := _node(mapping, name)) is not None and name not in seen:
+    while isinstance(name, str) and name not in seen and name in mapping:
         seen.add(name)
+        if (node := _node(mapping, name)) is None:
+            break
         if _is(message := node.get("message")):
             found.append(message)
         name = node.get("parent")

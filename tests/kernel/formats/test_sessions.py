@@ -72,7 +72,12 @@ def text(*parts: Any) -> dict[str, Any]:
 
 
 def conversation(*nodes: Any, **more: Any) -> str:
-    root = {"id": "root", "message": None, "parent": None, "children": []}
+    root: dict[str, Any] = {
+        "id": "root",
+        "message": None,
+        "parent": None,
+        "children": [],
+    }
     mapping = {each["id"]: each for each in (root, *nodes)}
     return json.dumps([{"title": "Tides", "mapping": mapping, **more}])
 
