@@ -10,6 +10,7 @@ Each module is a noun; its functions make requests and touch no network.
 
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
+from memoryhub_client.loop import AsyncLoop, Loop
 from memoryhub_client.problems import (
     BadRequest,
     Conflict,
@@ -26,9 +27,11 @@ from memoryhub_client.problems import (
     Unreachable,
 )
 from memoryhub_client.requests import Download, Feed, Listing, Request
+from memoryhub_client.slots import chat
 
 __all__ = [
     "AsyncClient",
+    "AsyncLoop",
     "BadRequest",
     "Client",
     "Conflict",
@@ -38,6 +41,7 @@ __all__ = [
     "Gone",
     "Invalid",
     "Listing",
+    "Loop",
     "NotFound",
     "Problem",
     "Request",
@@ -47,4 +51,5 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unreachable",
+    "chat",
 ]

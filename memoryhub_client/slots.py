@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from memoryhub_client.requests import (
@@ -59,6 +59,12 @@ class View(AsOf, total=False):
 
 class Newest(AsOf, total=False):
     limit: int
+
+
+def chat(message: Mapping[str, Any]) -> Slot:
+    """The slot of a message that has a role; its content is the message as it is."""
+    role = message["role"]
+    return {"from": role, "to": "agent", "type": f"chat.{role}", "content": message}
 
 
 def append(thread: str, slot: Slot, **conditions: Unpack[Conditions]) -> Request:
