@@ -10,6 +10,7 @@ default a scripted one, which plays a talk of its own.
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 
 import scripted
@@ -27,7 +28,13 @@ def send(method: str, base: str, path: str, body: dict) -> dict:
     headers = {"Authorization": KEYS[base], "Content-Type": "application/json"}
     data = json.dumps(body).encode()
     sent = urllib.request.Request(base + path, data, headers, method=method)
-    return json.load(urllib.request.urlopen(sent))
+    try:
+        return json.load(urllib.request.urlopen(sent))
+    except urllib.error.HTTPError as refused:
+        if "problem+json" not in refused.headers.get("Content-Type", ""):
+            raise
+        problem = json.load(refused)
+        sys.exit(f"The hub refused ({problem['code']}): {problem['detail']}")
 
 
 def slot(message: dict) -> dict:
