@@ -136,7 +136,7 @@ async def restore(
         if_match=if_match(request),
         request=idempotency(request, body),
     )
-    return await read(_restored, receipt, body)
+    return await read(_restored, agent, thread, target, body, receipt)
 
 
 @router.route(
@@ -212,16 +212,19 @@ def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
     return rendered(out, status=201, replayed=receipt.replayed)
 
 
-def _restored(receipt: Receipt, body: RestoreIn) -> HttpResponse:
+def _restored(
+    agent: Agent, name: str, target: int | str, body: RestoreIn, receipt: Receipt
+) -> HttpResponse:
     restored = receipt.all(CheckpointRestored)
     event = restored[0] if restored else None
+    expired = event.expired if event else _expired(agent, name, target, body)
     out = RestoredOut(
         seq=receipt.seq if event else None,
         parts=body.parts,
         before=checkpoints.number_of(receipt, event.before if event else None),
         set=event.set if event else 0,
         removed=event.removed if event else 0,
-        expired=event.expired if event else 0,
+        expired=expired,
         **(event.moved if event else moved({})),
         left_out=event.left_out if event else [],
     )
@@ -262,6 +265,18 @@ def _compare(agent: Agent, name: str, query: CompareQuery) -> HttpResponse:
         limit=query.limit,
     )
     return rendered(CompareOut.of(found))
+
+
+def _expired(agent: Agent, name: str, target: int | str, body: RestoreIn) -> int:
+    """Keys that stay expired where nothing was restored, as a preview counts them."""
+    if "keys" not in body.parts:
+        return 0
+    try:
+        found, _ = comparisons.preview(find_thread(agent, name), target, ["keys"])
+    except CheckpointUnknownError:
+        # It is answered again, and the checkpoint is gone since.
+        return 0
+    return found.expired
 
 
 def _preview(

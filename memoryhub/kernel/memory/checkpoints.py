@@ -22,6 +22,7 @@ from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.nouns import SLICES, counts, moved
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.slices import Moved, Slice
+from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import (
     AUTOMATIC_KEPT,
@@ -189,18 +190,22 @@ def _slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:
 
 def _key_changes(memory: WorkingMemory, target: Checkpoint, *, at: datetime) -> Changes:
     here, there = memory.contents, target.contents
-    new = removed = expired = 0
+    new = removed = 0
     for name in checkpoint_tree.names_between(memory, None, target.clock):
-        old = here.find(name, now=at)
-        kept = there.keys.get(name)
-        if kept is not None and not kept.visible(at):
-            expired += 1
-            kept = None
+        old, kept = here.find(name, now=at), there.find(name, now=at)
         if kept is None:
             removed += old is not None
         elif kept != old:
             new += 1
-    return Changes(set=new, removed=removed, expired=expired)
+    return Changes(set=new, removed=removed, expired=expired(target, at=at))
+
+
+def expired(target: Checkpoint, *, at: datetime) -> int:
+    """How many keys of a checkpoint stay away, swept or not.
+
+    Of all its keys: a sweep touches a name, and the instant that passes does not.
+    """
+    return sum(not each.visible(at) for _, each in listed(target.contents.keys))
 
 
 def _kept(state: ThreadState) -> int | None:

@@ -187,14 +187,13 @@ def get_restoration(
 def _keys(state: ThreadState, target: Checkpoint) -> tuple[int, int, int, int]:
     now = now_of(state)
     here, there = state.memory.contents, target.contents
-    change = go = come = expired = 0
+    change = go = come = 0
     for name in checkpoint_tree.names_between(state.memory, None, target.clock):
         old, new = here.find(name, now=now), there.find(name, now=now)
-        expired += new is None and name in there.keys
         change += old is not None and new is not None and old != new
         go += old is not None and new is None
         come += old is None and new is not None
-    return change, go, come, expired
+    return change, go, come, checkpoints.expired(target, at=now)
 
 
 def _preview(

@@ -117,6 +117,20 @@ def test_restore_keeps_other_checkpoints() -> None:
         restore(bench, "A")
 
 
+@pytest.mark.parametrize("swept", [False, True])
+def test_what_stays_expired_is_counted_swept_or_not(swept: bool) -> None:
+    bench = Bench()
+    put(bench, "short", seconds=60)
+    put(bench, "other")
+    kept, version = take(bench), contents(bench).keys["short"].version
+    wait(bench, 90)
+    if swept:
+        bench.do(ExpireKeys(keys=(("short", version),)))
+    put(bench, "other")
+    _, told = restore(bench, kept)
+    assert told.expired == 1
+
+
 def test_restore_keeps_deadlines() -> None:
     bench = Bench()
     put(bench, "short", seconds=60)
