@@ -83,7 +83,7 @@ def ndjson(
     request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
 ) -> HttpResponseBase:
     """Send a line per record, streamed chunk by chunk."""
-    texts = (b"".join(exact_json.dumps(record) + b"\n" for record in c) for c in chunks)
+    texts = (b"".join(exact_json.line(record) + b"\n" for record in c) for c in chunks)
     return download(request, texts, f"{name}.ndjson", "application/x-ndjson")
 
 
@@ -132,7 +132,10 @@ def download(
     return StreamingHttpResponse(
         _drawn(texts) if asynchronous else texts,
         content_type=content_type,
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "X-Accel-Buffering": "no",
+        },
     )
 
 

@@ -55,7 +55,10 @@ async def export(
     return StreamingHttpResponse(
         _sent(agent, begun),
         content_type="application/zip",
-        headers={"Content-Disposition": f'attachment; filename="{begun.name}"'},
+        headers={
+            "Content-Disposition": f'attachment; filename="{begun.name}"',
+            "X-Accel-Buffering": "no",
+        },
     )
 
 

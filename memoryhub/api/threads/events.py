@@ -18,7 +18,7 @@ from memoryhub.api.http import auth, limits, streams
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
 from memoryhub.api.http.streams import Subscription, next_part
-from memoryhub.errors import BadCursorError, Refusal, SeqUnknownError
+from memoryhub.errors import BadCursorError, InvalidError, Refusal, SeqUnknownError
 from memoryhub.queries.replay import exact_json
 from memoryhub.queries.threads.events import EventLine, list_part
 from memoryhub.queries.threads.readers import read
@@ -82,7 +82,8 @@ async def list_all(
 
     A part ends early at about 4 MiB of content; `next` goes on after it.
     With `Accept: text/event-stream` it is followed: `id` is the seq, a stream is
-    resumed by `Last-Event-ID`, and a comment is sent every 15 s.
+    resumed by `Last-Event-ID`, and a comment is sent every 15 s. It takes neither
+    `at_seq` nor `at_turn`.
     """
     agent = auth.caller(request)
     if _follows(request):
@@ -126,13 +127,21 @@ def _after(text: str | None) -> int:
 async def _stream(
     request: HttpRequest, agent: Agent, name: str, query: EventsQuery
 ) -> StreamingHttpResponse:
+    for name_of, moment in (("at_seq", query.at_seq), ("at_turn", query.at_turn)):
+        if moment is not None:
+            # What is followed goes on to now, and has no end to be as of.
+            raise InvalidError(loc=name_of)
     # Here, while there is still a status to refuse with.
     limits.require_stream(agent)
     after = _after(request.META.get("HTTP_LAST_EVENT_ID") or query.after)
     thread = await read(find_thread, agent, name)
     subscription = Subscription(agent=agent, name=name, content=query.content == "full")
     sent = _followed(request, subscription, thread.id, after)
-    return StreamingHttpResponse(sent, content_type="text/event-stream")
+    # A proxy (nginx) that kept events back to fill a buffer would hold up the agent.
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(
+        sent, content_type="text/event-stream", headers=headers
+    )
 
 
 async def _followed(
@@ -169,5 +178,5 @@ async def _followed(
 
 def _chunk(line: EventLine) -> bytes:
     """One event as server-sent events have it (HTML standard, section 9.2)."""
-    data = exact_json.dumps(EventOut.model_validate(line).model_dump())
+    data = exact_json.line(EventOut.model_validate(line).model_dump())
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.seq, line.type.encode(), data)

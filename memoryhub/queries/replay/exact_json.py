@@ -9,6 +9,9 @@ import orjson
 
 from memoryhub.kernel.text.numbers import Number
 
+#: What some take for the end of a line (str.splitlines does); JSON may hold it bare.
+_LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
+
 
 def dumps(value: Any, *, option: int = 0) -> bytes:
     """Dump a value that content may stand in as JSON; otherwise as orjson's."""
@@ -17,6 +20,14 @@ def dumps(value: Any, *, option: int = 0) -> bytes:
     except TypeError:
         # It knows 64 bits only. What else it can't write, it can't write then either.
         return orjson.dumps(_spelled(value), option=option)
+
+
+def line(value: Any) -> bytes:
+    """Dump as `dumps` does: one line to whoever reads it, without its end."""
+    text = dumps(value)
+    for end, escaped in _LINE_ENDS.items():
+        text = text.replace(end, escaped)
+    return text
 
 
 def _spelled(value: Any) -> Any:

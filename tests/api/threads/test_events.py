@@ -81,6 +81,7 @@ async def test_a_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
         start = await asyncio.wait_for(stream.get(), 10)
         assert start["status"] == 200
         assert (b"Content-Type", b"text/event-stream") in start["headers"]
+        assert (b"X-Accel-Buffering", b"no") in start["headers"]
         assert [(await _event(stream))[0] for _ in range(2)] == [1, 2]
         await api.append("t-1", "b")
         seq, data = await _event(stream)
@@ -208,6 +209,8 @@ async def test_a_key_has_no_more_streams_than_it_may(
     [
         ("/threads/absent/events", (), "not_found"),
         ("/threads/t-1/events?after=x", (), "bad_cursor"),
+        ("/threads/t-1/events?at_seq=1", (), "value"),
+        ("/threads/t-1/events?at_turn=0", (), "value"),
         ("/threads/t-1/events", (("last-event-id", "x"),), "bad_cursor"),
         ("/threads/t-1/events", (("last-event-id", "-1"),), "bad_cursor"),
     ],
