@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+import django
 from django.conf import settings
-from django.core.asgi import get_asgi_application
-from django.http.request import split_domain_port, validate_host
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 # Sets Django up, which whatever is imported below needs.
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 import structlog
 from channels.auth import AuthMiddlewareStack
@@ -86,12 +86,12 @@ def _own(scope: Scope) -> bool:
         return False
     if origin in [_place(configured) for configured in settings.ORIGINS]:
         return True
-    host = headers.get(b"host", b"").decode("latin-1")
+    host = headers.get(b"host", b"")
     # A host that is not ours is a name somebody else points at us.
-    if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+    if not gate.own_host(host):
         return False
     scheme = "https" if scope.get("scheme") == "wss" else "http"
-    return origin == _place(f"{scheme}://{host}")
+    return origin == _place(f"{scheme}://{host.decode()}")
 
 
 def _place(url: str) -> tuple[str, str, int] | None:
@@ -149,6 +149,18 @@ class Lifespan:
         log.info("server.stopped")
 
 
+class PageRequest(ASGIRequest):
+    """A page's request; its host is judged as an API request's is."""
+
+    def get_host(self) -> str:
+        host: str = self._get_raw_host()
+        return host if gate.own_host(host.encode()) else super().get_host()
+
+
+class Pages(ASGIHandler):
+    request_class = PageRequest
+
+
 class Http:
     """Requests under `/api` go their own, shorter way; all others go to Django."""
 
@@ -193,7 +205,7 @@ async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
 
 application = ProtocolTypeRouter(
     {
-        "http": Http(django_application),
+        "http": Http(Pages()),
         "websocket": Sockets(browsers=AuthMiddlewareStack(websocket_application)),
         "lifespan": Lifespan(),
     }

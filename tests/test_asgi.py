@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
+from io import BytesIO
 from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.core.exceptions import DisallowedHost
 from django.test import Client
 from pytest_django import Settings
 
 from memoryhub.api.http import gate
-from memoryhub.asgi import Http, Lifespan, OwnOrigin, Sockets, application
+from memoryhub.asgi import (
+    Http,
+    Lifespan,
+    OwnOrigin,
+    PageRequest,
+    Sockets,
+    application,
+)
 from memoryhub.journal import writer
 from memoryhub.queries.threads.readers import readers
 
@@ -96,6 +105,23 @@ async def test_behind_tls_the_scheme_is_https() -> None:
     given = headers("https://127.0.0.1:8000")
     reply = await first_reply(OwnOrigin(greeter), headers=given, scheme="wss")
     assert reply["type"] == "websocket.accept"
+
+
+def test_a_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
+    """API, pages and sockets ask the same function; Django's refuses the name."""
+    settings.ALLOWED_HOSTS = ["my_hub", "localhost"]
+    for host in ("my_hub:8000", "My_Hub", "localhost"):
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "headers": headers(None, host),
+        }
+        assert PageRequest(scope, BytesIO()).get_host() == host
+        assert gate.own_host(host.encode())
+    foreign = {**scope, "headers": headers(None, "their_hub")}
+    with pytest.raises(DisallowedHost):
+        PageRequest(foreign, BytesIO()).get_host()
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example", OURS])

@@ -198,9 +198,17 @@ def _address(scope: Scope) -> tuple[bytes, bytes]:
 
 
 def _check_host(hosts: list[bytes]) -> None:
-    shape = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    if shape is None or shape[1].decode().lower() not in settings.ALLOWED_HOSTS:
+    if len(hosts) != 1 or not own_host(hosts[0]):
         raise HostError
+
+
+def own_host(host: bytes) -> bool:
+    """Return whether the host, with its port or without, is one of this server's.
+
+    Names may have a `_`, as those of containers do, and Django's own reading refuses.
+    """
+    shape = _HOST.fullmatch(host)
+    return shape is not None and shape[1].decode().lower() in settings.ALLOWED_HOSTS
 
 
 def _check_address(path: bytes, query: bytes) -> None:
