@@ -270,7 +270,8 @@ UserId = Annotated[
             "type": "string",
             "minLength": 1,
             "maxLength": user_ids.MAX_CHARS,
-            "description": f"The person's id: {user_ids.RULE}.",
+            "description": f"The person's id: {user_ids.RULE}. `Ann` and `ann` are two "
+            "people: nothing is folded or trimmed.",
         }
     ),
 ]
