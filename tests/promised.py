@@ -1,24 +1,15 @@
-"""What is promised, and what became of it: a plugin of pytest that keeps the record.
+"""What is promised: a plugin of pytest that knows the promises.
 
 A test that tries a promise is marked with it: `@pytest.mark.promise("P2", load="…")`.
-The load may name the test's parameters in braces; without one it is counted. `control`
-marks a deliberate fault, which the test shows to be noticed. The fixture `counted`
-takes down how much was tried, and by which seed.
-
-Each run on an engine replaces what the last one on it found of the same tests, in
-`var/artefacts/promises.json`; `make promises` puts that into docs/promises.md.
+The load may name the test's parameters in braces. `control` marks a deliberate fault,
+which the test shows to be noticed. `make docs` writes docs/promises.md of that.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,94 +58,7 @@ PROMISES = {
 }
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK, COUNTS = "promise", "counted"
-SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
-
-Count = Callable[..., None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Trial:
-    """One test under one load on one engine; what its cases are counted under."""
-
-    promise: str
-    test: str
-    engine: str
-    load: str
-    control: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    cases: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    seed: int | None = None
-    seconds: float = 0.0
-
-    @property
-    def passed(self) -> bool | None:
-        """None where a case was skipped: nothing is known, then."""
-        if self.cases["failed"]:
-            return False
-        return None if self.cases["skipped"] else True
-
-
-def path() -> Path:
-    """Where the record is kept."""
-    folder = os.environ.get("MEMORYHUB_ARTEFACTS") or ROOT / "var" / "artefacts"
-    return Path(folder) / "promises.json"
-
-
-def read() -> list[dict[str, Any]]:
-    try:
-        kept: list[dict[str, Any]] = json.loads(path().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
-    return kept
-
-
-# What each test is told, and tells
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # With workers it is the process above them that hears of every outcome.
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
-        config.pluginmanager.register(Recorder())
-
-
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    for item in items:
-        if marked := dict(_promises(item)):
-            item.user_properties += [(MARK, marked), (COUNTS, {"seed": _seed(config)})]
-
-
-def _promises(item: pytest.Item) -> Iterator[tuple[str, dict[str, Any]]]:
-    # The nearest mark of a promise counts, so it comes last.
-    for mark in reversed(list(item.iter_markers(MARK))):
-        (name,) = mark.args
-        assert name in PROMISES, f"{name} is no promise of tests/promised.py"
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        load = str(mark.kwargs.get("load", "")).format(**parameters)
-        yield name, {"load": load, "control": bool(mark.kwargs.get("control"))}
-
-
-def _seed(config: pytest.Config) -> int | None:
-    """What `-p randomly` begins every test from; None where it is switched off."""
-    seed = getattr(config.option, "randomly_seed", None)
-    return seed if isinstance(seed, int) else None
-
-
-@pytest.fixture
-def counted(request: pytest.FixtureRequest) -> Count:
-    """Takes down how much was tried: `counted(kills=20, seed=7)`."""
-    found: dict[str, int] = dict(request.node.user_properties).get(COUNTS, {})
-
-    def count(**numbers: int) -> None:
-        found.update(numbers)
-
-    return count
+MARK = "promise"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -167,77 +71,3 @@ def pytest_runtest_makereport() -> Generator[
         report.outcome = "failed"
         report.longrepr = f"not checked: {report.longreprtext}"
     return report
-
-
-# The record
-
-
-class Recorder:
-    """Hears of every outcome, and writes down those of promises."""
-
-    def __init__(self) -> None:
-        self.engine = POSTGRESQL if os.environ.get("DATABASE_URL") else SQLITE
-        self.reports: dict[str, list[pytest.TestReport]] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # What became of a part of a test is in the test's own report as well.
-        part = isinstance(report, pytest.SubtestReport)
-        if MARK in dict(report.user_properties) and not part:
-            self.reports.setdefault(report.nodeid, []).append(report)
-
-    def pytest_sessionfinish(self) -> None:
-        if self.reports:
-            write(outcomes(self.reports, engine=self.engine))
-
-
-def outcomes(
-    reports: dict[str, list[pytest.TestReport]], *, engine: str
-) -> dict[Trial, Outcome]:
-    """Cases of the same test and load, together."""
-    found: dict[Trial, Outcome] = {}
-    for case, phases in reports.items():
-        noted: dict[str, Any] = dict(phases[-1].user_properties)
-        counts = dict(noted[COUNTS])
-        seed = counts.pop("seed")
-        for promise, about in noted[MARK].items():
-            test = case.partition("[")[0]
-            trial = Trial(promise=promise, test=test, engine=engine, **about)
-            outcome = found.setdefault(trial, Outcome())
-            outcome.cases[_verdict(phases)] += 1
-            outcome.counts.update(counts)
-            outcome.seed = seed
-            outcome.seconds += sum(phase.duration for phase in phases)
-    return found
-
-
-def _verdict(phases: list[pytest.TestReport]) -> str:
-    verdicts = {phase.outcome for phase in phases}
-    return next(each for each in ("failed", "skipped", "passed") if each in verdicts)
-
-
-def write(found: dict[Trial, Outcome]) -> None:
-    """Put these in the place of what was known of the same tests on the same engine."""
-    measured = {(trial.test, trial.engine, trial.load) for trial in found}
-    rows = [
-        row
-        for row in read()
-        if (row["test"], row["engine"], row["load"]) not in measured
-    ]
-    rows += [_row(trial, outcome) for trial, outcome in found.items()]
-    rows.sort(key=lambda row: [str(row[name]) for name in Trial.__slots__])
-    kept, new = path(), path().with_suffix(f".{os.getpid()}")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    new.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    new.replace(kept)
-
-
-def _row(trial: Trial, outcome: Outcome) -> dict[str, Any]:
-    return {
-        **asdict(trial),
-        "pass": outcome.passed,
-        "cases": dict(outcome.cases),
-        "counts": dict(outcome.counts),
-        "seed": outcome.seed,
-        "duration": round(outcome.seconds, 2),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }

@@ -43,7 +43,7 @@ def refusals(base: type[errors.Refusal] = errors.Refusal) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(docs.GENERATED))
 def test_what_is_generated_is_as_the_generator_makes_it(name: str) -> None:
-    """Event types, commands, figures; that promises are is in test_promised."""
+    """Event types, commands, figures, promises."""
     made = docs.GENERATED[name]()
     assert docs.between(docs.DOCS / name) == made, "run `make docs`"
 

@@ -144,13 +144,8 @@ def nightly(rest: list[str]) -> int:
 
 
 def docs(_: list[str]) -> int:
-    """Write what in docs/ follows from the code and from kept figures."""
+    """Write what in docs/ follows from the code, tests and kept figures."""
     return uv_run(TEST, "python", "-m", "tools.docs")
-
-
-def promises(_: list[str]) -> int:
-    """Put what the last tests found of each promise into docs/promises.md."""
-    return uv_run(TEST, "python", "-m", "tests.promises.table")
 
 
 def screenshots(rest: list[str]) -> int:
@@ -178,7 +173,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "bench": bench,
     "nightly": nightly,
     "docs": docs,
-    "promises": promises,
     "screenshots": screenshots,
     "vendor": vendor,
 }

@@ -1,4 +1,4 @@
-"""Writes what in docs/ follows from the code and from figures: `make docs`."""
+"""Writes what in docs/ follows from the code, tests and figures: `make docs`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand
 from benchmarks import report
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.bodies import Event
+from tests.promises import table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BEGIN, END = "<!-- generated:begin -->\n", "<!-- generated:end -->"
@@ -149,6 +150,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "commands.md": commands,
     "measured.md": measured,
     "decisions/README.md": decisions,
+    "promises.md": table.table,
 }
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from django.template.loader import render_to_string
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.settings import Price
-from tests import promised
 from tests.gallery import page
 from tests.gallery.world import PROJECT, SEARCHES, make_world
 from tests.inspector.conftest import member, signed_in
@@ -37,7 +36,7 @@ def test_pages_show_every_partial_and_give_it_what_it_needs(
         for name in page.partials()
     }
     assert {name: names for name, names in lacking.items() if names} == {}
-    file = promised.path().parent / "gallery.html"
+    file = page.ROOT / "var" / "artefacts" / "gallery.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(page.draw(shown), encoding="utf-8")
 

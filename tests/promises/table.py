@@ -1,28 +1,23 @@
-"""The table of docs/promises.md: `python -m tests.promises.table`, or `make promises`.
+"""The table of docs/promises.md.
 
-What is promised, and by which tests it is tried, is read from the sources; loads and
-results are those of the last runs, from `var/artefacts/promises.json`.
+What is promised, by which tests it is tried and under which load is read from the
+sources, so the table is checked without a run.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests import slow
-from tests.promised import MARK, POSTGRESQL, PROMISES, ROOT, SQLITE, read
-from tools import docs
+from tests.promised import MARK, PROMISES, ROOT
 
-PAGE = docs.DOCS / "promises.md"
 #: Of make, in the order in which they are to be run.
 COMMANDS = ("test", "test-all", "nightly")
-HEAD = "| | promise | tried by | load | last result |\n|---|---|---|---|---|"
-
-Row = dict[str, Any]
+HEAD = "| | promise | tried by | load |\n|---|---|---|---|"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +29,8 @@ class Tried:
     name: str
     #: Of make, the first that runs it.
     command: str
-
-    @property
-    def test(self) -> str:
-        return f"{self.file}::{self.name}"
-
-
-def main() -> int:
-    docs.put(PAGE, f"{table(list_tried(), read())}\n")
-    return 0
+    #: As it is named; what a run puts in is an ellipsis. Empty for a control.
+    load: str = ""
 
 
 # Which tests carry a promise
@@ -66,8 +54,15 @@ def tried_in(path: Path) -> Iterator[Tried]:
             continue
         marks = [*of_all, *node.decorator_list]
         command = _command(f"{file}::{node.name}", {*map(ast.unparse, marks)})
-        for promise in dict.fromkeys(_promises(marks)):
-            yield Tried(promise=promise, file=file, name=node.name, command=command)
+        # The nearest mark of a promise counts, so it comes last.
+        for promise, load in dict(_promises(marks)).items():
+            yield Tried(
+                promise=promise,
+                file=file,
+                name=node.name,
+                command=command,
+                load=load,
+            )
 
 
 def _command(test: str, marks: set[str]) -> str:
@@ -86,42 +81,36 @@ def _module_marks(module: ast.Module) -> Iterator[ast.expr]:
             yield from node.value.elts if many else [node.value]  # type: ignore[attr-defined]  # of a list
 
 
-def _promises(marks: Iterable[ast.expr]) -> Iterator[str]:
+def _promises(marks: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
     for mark in marks:
         if not isinstance(mark, ast.Call):
             continue
         if ast.unparse(mark.func) == f"pytest.mark.{MARK}":
-            yield str(ast.literal_eval(mark.args[0]))
+            given = {each.arg: each.value for each in mark.keywords}
+            load = "" if "control" in given else _load(given.get("load"))
+            yield str(ast.literal_eval(mark.args[0])), load
 
 
-# What became of them
+def _load(named: ast.expr | None) -> str:
+    """The text, whether of a run's parameters or of the module's constants."""
+    if named is None:
+        return ""
+    parts = named.values if isinstance(named, ast.JoinedStr) else [named]
+    texts = [part.value if isinstance(part, ast.Constant) else "…" for part in parts]
+    return re.sub(r"\{[^}]*\}", "…", "".join(map(str, texts)))
 
 
-def table(tried: list[Tried], record: list[Row]) -> str:
-    """In Markdown; what has no result, or lost its test, is not checked."""
+# The table
+
+
+def table() -> str:
+    """List every promise in Markdown, with what tries it."""
+    tried = list_tried()
     lines = [HEAD]
     for promise, sentence in PROMISES.items():
         tests = [each for each in tried if each.promise == promise]
-        rows = _results(tests, [row for row in record if row["promise"] == promise])
-        cells = [promise, sentence, files(tests), loads(rows), result(tests, rows)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _results(tests: list[Tried], rows: list[Row]) -> list[Row]:
-    """In the order of the tests, then of controls that a list of parameters names.
-
-    What tests found that are no more is left out.
-    """
-    order = {each.test: place for place, each in enumerate(tests)}
-    known = [row for row in rows if row["test"] in order or _named_control(row)]
-    return sorted(known, key=lambda row: order.get(row["test"], len(order)))
-
-
-def _named_control(row: Row) -> bool:
-    file, _, name = row["test"].partition("::")
-    path = ROOT / file
-    return row["control"] and path.exists() and f"def {name}(" in path.read_text()
+        lines.append(f"| {promise} | {sentence} | {files(tests)} | {loads(tests)} |")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def files(tests: list[Tried]) -> str:
@@ -134,64 +123,6 @@ def files(tests: list[Tried]) -> str:
     return "; ".join(said)
 
 
-def loads(rows: list[Row]) -> str:
-    """What was tried, each kind once; where no load was named, how many cases."""
-    trials = [row for row in rows if not row["control"]]
-    named = {row["load"]: None for row in trials if row["load"]}
-    cases: dict[str, int] = {}
-    for row in trials:
-        if not row["load"]:
-            cases[row["test"]] = max(cases.get(row["test"], 0), _cases(row))
-    more = " more" if named else ""
-    counted = [f"{sum(cases.values()):,}{more} cases"] if cases else []
-    return "; ".join([*named, *counted])
-
-
-def _cases(row: Row) -> int:
-    return sum(row["cases"].values())
-
-
-def result(tests: list[Tried], rows: list[Row]) -> str:
-    """How it ended on each engine, and when the oldest of it was found out."""
-    trials = [row for row in rows if not row["control"]]
-    said = [_ended(engine, trials) for engine in (SQLITE, POSTGRESQL)]
-    if not trials:
-        said.append("not checked")
-    elif missing := _missing(tests, rows):
-        said.append(f"{missing} of {len(tests)} tests not checked")
-    said.append(_controlled([row for row in rows if row["control"]]))
-    oldest = f" ({min(row['at'][:10] for row in rows)})" if rows else ""
-    return "; ".join(filter(None, said)) + oldest
-
-
-def _ended(engine: str, rows: list[Row]) -> str:
-    here = [row for row in rows if row["engine"] == engine]
-    for verdict, word in ((False, "failed"), (None, "not checked")):
-        names = sorted({_name(row) for row in here if row["pass"] is verdict})
-        if names:
-            return f"{word} on {engine}: {', '.join(f'`{name}`' for name in names)}"
-    return f"held on {engine}" if here else ""
-
-
-def _missing(tests: list[Tried], rows: list[Row]) -> int:
-    """How many tests of the usual run have no result."""
-    ran = {row["test"] for row in rows}
-    usual = [each for each in tests if each.command != "nightly"]
-    return len([each for each in usual if each.test not in ran])
-
-
-def _controlled(controls: list[Row]) -> str:
-    """Of a deliberate fault, whether the test of the promise noticed."""
-    unnoticed = [row["load"] for row in controls if row["pass"] is False]
-    if unnoticed:
-        return f"unnoticed: {', '.join(unnoticed)}"
-    return "its control is caught" if any(row["pass"] for row in controls) else ""
-
-
-def _name(row: Row) -> str:
-    name: str = row["test"].rpartition("::")[2]
-    return name
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def loads(tests: list[Tried]) -> str:
+    """Those that are named, each once."""
+    return "; ".join(dict.fromkeys(each.load for each in tests if each.load))

@@ -26,7 +26,6 @@ from memoryhub.models.working_memory import Key
 from memoryhub.services.memory import operator_memory
 from tests.cast import sample
 from tests.harness.instances import UNLIMITED, Instance
-from tests.promised import Count
 from tests.promises.clear.planting import Canaries, Planter, told
 from tests.promises.clear.scanner import Hit, Scanner, planted
 from tests.promises.journal.clients import Client, slot
@@ -207,9 +206,7 @@ def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
 
 @pytest.mark.promise("sealed", load="every file, log and answer")
 @pytest.mark.timeout(400)  # every file, in every dress, for every person
-def test_nothing_in_the_clear(
-    instance: Instance, key: str, tmp_path: Path, counted: Count
-) -> None:
+def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> None:
     canaries, ids, began = Canaries(), user_ids(), wal_file(instance)
     assert len(ids) == sample.SUBJECTS
     bound = instance.manage(
@@ -224,7 +221,6 @@ def test_nothing_in_the_clear(
     secret |= {key.rsplit("_", maxsplit=1)[-1], bound.stdout.strip().split("_")[-1]}
     assert len(canaries.planted) >= 500
     assert scan(secret, folders) == set()
-    counted(texts=len(secret))
     # What we answer to a refusal, or print, quotes nothing either.
     assert set(Scanner(secret).content(printed.encode(), place="output")) == set()
 

@@ -68,12 +68,11 @@ def run(folder: Path, *tests: str) -> Ran:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     }
-    own = {"MEMORYHUB_ARTEFACTS": str(folder / "artefacts")}
     words = ["-vv", "-x", "-p", "no:cacheprovider", f"--timeout={_SECONDS}", *tests]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         cwd=folder,
-        env={**inherited, **own},
+        env=inherited,
         capture_output=True,
         text=True,
         timeout=_SECONDS,

@@ -23,7 +23,6 @@ from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_page, make_thread
 from tests.cast.forgetting import confirm, finish, plan
 from tests.harness.instances import UNLIMITED, Instance, prepared
-from tests.promised import Count
 from tests.promises.journal.clients import Client
 from tests.promises.journal.late_writers import Race, await_complete
 
@@ -47,7 +46,7 @@ RECOUNTS = "tests.promises.journal.recounts"
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
 def test_killed_at_every_step_resumes(
-    instance: Instance, scope: str, every: int, counted: Count
+    instance: Instance, scope: str, every: int
 ) -> None:
     """Never a receipt too early, one in the end, and nothing of the twin is touched."""
     with instance.start(
@@ -65,7 +64,6 @@ def test_killed_at_every_step_resumes(
     # The first erasure of an instance makes its signing key, so it commits more often.
     killed = [slug for slug in told if ends[slug] == -signal.SIGKILL]
     assert len(killed) >= len(told) - 2
-    counted(kills=len(killed), commits=found["commits"])
     for slug, one in told.items():
         assert ends[f"{slug}-again"] == 0, (slug, errors)
         assert (one["state"], one["receipts"], one["left"]) == ("complete", 1, 0), slug
@@ -87,9 +85,7 @@ def test_killed_at_every_step_resumes(
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_forget_is_final(
-    instance: Instance, rounds: int, writers: int, counted: Count
-) -> None:
+def test_forget_is_final(instance: Instance, rounds: int, writers: int) -> None:
     """No write is taken once the erasure is, by no process, and none comes back."""
     told = instance.call("tests.promises.forget.erasing:make_keys", "acme", str(rounds))
     writing, *forgetting = json.loads(told)
@@ -120,7 +116,6 @@ def test_forget_is_final(
     for row in left.values():
         assert (row["state"], row["left"], row["threads"]) == ("erased", 0, ["erased"])
     assert_recounted(instance)
-    counted(acknowledged=sum(race.written for race in races.values()), races=rounds)
     with instance.serve() as server, Client(server.port, writing) as client:
         for race in races.values():
             twin = client.get(f"/threads/twin-of-{race.name}").body
@@ -245,7 +240,7 @@ def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
 )
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(900)
-def test_forget_is_exact(agent: Agent, people: int, counted: Count) -> None:
+def test_forget_is_exact(agent: Agent, people: int) -> None:
     """Every other export is the same to the byte, whatever is forgotten of one."""
     names = [f"user-{n}" for n in range(people)]
     live = names[:4]
@@ -275,7 +270,6 @@ def test_forget_is_exact(agent: Agent, people: int, counted: Count) -> None:
     others = names[len(live) :]
     after = exports(agent, others)
     assert [each for each in others if after[each] != before[each]] == []
-    counted(exports=people)
 
 
 def forgotten(agent: Agent, name: str, scope: str) -> Erasure:

@@ -8,7 +8,6 @@ import pytest
 
 from memoryhub.services.forget.erasures import A_DAY
 from tests.harness.instances import UNLIMITED, Instance
-from tests.promised import Count
 from tests.promises.journal.clients import Client
 from tests.promises.journal.late_writers import PartRace, await_complete
 
@@ -28,7 +27,7 @@ SCOPES = ("thread", "record", "before")
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
 def test_forget_of_a_part_is_final(
-    instance: Instance, rounds: int, writers: int, counted: Count
+    instance: Instance, rounds: int, writers: int
 ) -> None:
     """Appends, forks and derived pages go, or are refused: there is no third way."""
     told = instance.call("tests.promises.forget.erasing:make_keys", "acme", str(rounds))
@@ -62,4 +61,3 @@ def test_forget_of_a_part_is_final(
         assert len(told["own"]) == len(race.own) > 0, race.scope
     verified = instance.awaited("verify", "--all", seconds=NIGHT_SECONDS)
     assert "every chain is whole" in verified
-    counted(written=sum(race.written for race in races.values()), races=rounds)

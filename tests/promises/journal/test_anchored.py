@@ -15,7 +15,6 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors
 from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
 from tests.cast.factories import append, get_thread, make_thread
-from tests.promised import Count
 from tests.promises.tampering.damages import Copy, flipped, vanish
 from tests.promises.tampering.test_tamper import drop_triggers, fresh, undone
 
@@ -55,7 +54,7 @@ def lived_on(agent: Agent, thread: Thread, rounds: int) -> list[Copy]:
 @pytest.mark.promise("P4", load="{rounds} × a cut tail whose every row was put back")
 @ROUNDS
 def test_a_tail_that_was_cut_without_a_trace_is_found(
-    agent: Agent, thread: Thread, rounds: int, counted: Count
+    agent: Agent, thread: Thread, rounds: int
 ) -> None:
     copies = lived_on(agent, thread, rounds)
     whole = fresh(thread)
@@ -74,13 +73,12 @@ def test_a_tail_that_was_cut_without_a_trace_is_found(
     assert missed == []
     assert misplaced == []
     assert verify(fresh(thread)) is None
-    counted(damages=len(copies))
 
 
 @pytest.mark.promise("P4", load="{rounds} × a cut tail with its anchor moved back")
 @ROUNDS
 def test_an_anchor_moved_back_with_the_tail_is_found(
-    agent: Agent, thread: Thread, rounds: int, counted: Count
+    agent: Agent, thread: Thread, rounds: int
 ) -> None:
     """Then nothing in the database tells; the line outside of it does."""
     copies = lived_on(agent, thread, rounds)
@@ -100,7 +98,6 @@ def test_an_anchor_moved_back_with_the_tail_is_found(
                 with pytest.raises(AnchorsDifferError):
                     move(at=NOW)
     assert standings.get_standing().wrong == ""
-    counted(damages=2 * len(copies))
 
 
 def test_another_history_of_the_same_length_is_found(
@@ -144,7 +141,7 @@ def lines(path: Path) -> list[bytes]:
 @pytest.mark.promise("P4", load="{rounds} × 25 edits of the file of anchors")
 @ROUNDS
 def test_an_edited_file_of_anchors_is_found(
-    agent: Agent, thread: Thread, rounds: int, counted: Count
+    agent: Agent, thread: Thread, rounds: int
 ) -> None:
     for _ in range(3):
         append(agent, "t-1", "more")
@@ -162,4 +159,3 @@ def test_an_edited_file_of_anchors_is_found(
     assert standings.get_standing().wrong
     path.write_bytes(good)
     assert standings.get_standing().wrong == ""
-    counted(damages=len(edits) + 1)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.harness.instances import UNLIMITED, Instance
-from tests.promised import Count
 from tests.promises.journal.clients import Client, at_once, percentile
 
 APPEND = "tests.promises.journal.appender:append"
@@ -22,13 +21,10 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.promise("P2", load="8 processes × 100 appends")
 @pytest.mark.grown
-def test_eight_processes_append_to_one_thread(
-    instance: Instance, counted: Count
-) -> None:
+def test_eight_processes_append_to_one_thread(instance: Instance) -> None:
     instance.call("tests.promises.journal.appender:make", "acme")
     told = race(instance, processes=8, appends=100)
     assert_dense(instance, told, wanted=800)
-    counted(appends=len(told))
 
 
 @pytest.mark.promise("P2", load="{processes} processes × {appends} appends")
@@ -37,12 +33,11 @@ def test_eight_processes_append_to_one_thread(
     [(3, 100), pytest.param(8, 400, marks=pytest.mark.nightly)],
 )
 def test_processes_append_to_one_thread(
-    instance: Instance, processes: int, appends: int, counted: Count
+    instance: Instance, processes: int, appends: int
 ) -> None:
     instance.call("tests.promises.journal.appender:make", "acme")
     told = race(instance, processes=processes, appends=appends)
     assert_dense(instance, told, wanted=processes * appends)
-    counted(appends=len(told))
 
 
 @pytest.mark.promise("P2", load=f"{HTTP_CLIENTS} HTTP clients × {{appends}} appends")
@@ -50,7 +45,7 @@ def test_processes_append_to_one_thread(
     "appends", [50, pytest.param(400, marks=pytest.mark.nightly)], ids=str
 )
 def test_sixteen_http_clients_append_to_one_thread(
-    instance: Instance, key: str, appends: int, counted: Count
+    instance: Instance, key: str, appends: int
 ) -> None:
     def write(client: Client, number: int) -> list[dict[str, Any]]:
         answers = [client.append("t-1", f"{number}/{n}") for n in range(appends)]
@@ -65,7 +60,6 @@ def test_sixteen_http_clients_append_to_one_thread(
         server.stop()
     told = [each for client in written for each in client]
     assert_dense(instance, told, wanted=HTTP_CLIENTS * appends)
-    counted(appends=len(told))
 
 
 def race(instance: Instance, *, processes: int, appends: int) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,7 @@ def live_and_go(events: int, scope: str, path: str) -> None:
     with Path(path).open("wb") as file:
         file.writelines(exports.begin(ann, actor="command").stream())
     given: dict[str, Any] = {"before": clock.now()} if scope == "before" else {}
-    began = time.monotonic()
     row = forgetting.forget(ann, scope, **given)
-    told["seconds"] = int(time.monotonic() - began)
     told["erased"] = erased_of(row)["events"]
     told["left"] = sum(erasure_plans.count_left(row).values()) + sealed.count()
     told["twin"] = forgetting.kept(twin) == kept

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.harness.instances import Instance
-from tests.promised import Count
 from tests.promises.paging import many_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7_200)]
@@ -27,7 +26,7 @@ NIGHT_SECONDS = 7_000
     ],
 )
 def test_no_row_cap(
-    instance: Instance, tmp_path: Path, events: int, scope: str, counted: Count
+    instance: Instance, tmp_path: Path, events: int, scope: str
 ) -> None:
     path = tmp_path / "ann.zip"
     with instance.start(
@@ -40,4 +39,3 @@ def test_no_row_cap(
     assert many_rows.exported(path) == told["events"]
     assert (told["erased"], told["left"]) == (told["sealed"], 0)
     assert told["twin"]
-    counted(events=told["events"], seconds=told["seconds"])

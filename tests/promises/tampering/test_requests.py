@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.harness.instances import UNLIMITED
-from tests.promised import Count
 from tests.promises.conftest import Own
 from tests.promises.journal.clients import Answer, Client, at_once
 
@@ -33,12 +32,7 @@ def contents(client: Client, thread: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("clients", "keys"), [(25, 20), pytest.param(50, 100, marks=pytest.mark.nightly)]
 )
-def test_one_effect_per_idempotency_key(
-    own: Own,
-    clients: int,
-    keys: int,
-    counted: Count,
-) -> None:
+def test_one_effect_per_idempotency_key(own: Own, clients: int, keys: int) -> None:
     """All clients send the same requests, each in an order of its own."""
 
     def send(client: Client, number: int) -> list[tuple[int, Answer]]:
@@ -65,17 +59,13 @@ def test_one_effect_per_idempotency_key(
     assert {(answer.status, answer.body["code"]) for answer in other} == {
         (422, "idempotency_mismatch")
     }
-    counted(requests=clients * keys, effects=len(stored))
 
 
 @pytest.mark.promise("P6", load="2 processes, {clients} clients × {keys} keys")
 @pytest.mark.nightly
 @pytest.mark.parametrize(("clients", "keys"), [(16, 100)])
 def test_one_effect_whichever_process_is_asked(
-    own: Own,
-    clients: int,
-    keys: int,
-    counted: Count,
+    own: Own, clients: int, keys: int
 ) -> None:
     """Two processes are sent the same requests in the same order, at once."""
 
@@ -94,7 +84,6 @@ def test_one_effect_whichever_process_is_asked(
         stored = contents(client, "t-1")
     assert sorted(stored) == list(range(keys))
     assert [each for each in answers if each != answers[0]] == []
-    counted(requests=clients * keys, effects=len(stored))
 
 
 def increment(client: Client) -> bool:
@@ -111,12 +100,7 @@ def increment(client: Client) -> bool:
     ("clients", "attempts"),
     [(8, 30), pytest.param(8, 500, marks=pytest.mark.nightly)],
 )
-def test_no_lost_update(
-    own: Own,
-    clients: int,
-    attempts: int,
-    counted: Count,
-) -> None:
+def test_no_lost_update(own: Own, clients: int, attempts: int) -> None:
     """Counting under compare-and-set: the sum is the number of successes."""
 
     def count(client: Client, number: int) -> int:
@@ -128,7 +112,6 @@ def test_no_lost_update(
         stored = contents(client, "t-1")
     successes = sum(told)
     assert stored == list(range(successes + 1))
-    counted(attempts=clients * attempts, successes=successes)
     # A conflict is everyday life: nothing louder than INFO.
     lines = [
         line for line in own.instance.log.read_text().splitlines() if line[:1] == "{"
