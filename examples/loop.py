@@ -1,6 +1,6 @@
-"""An agent with memory: it is told things, forgets nothing, and looks up what left.
+"""An agent with memory: it keeps every message, and looks up those that have left.
 
-    MEMORYHUB_KEY=mh_live_… python examples/loop.py ["What you say" "And then" …]
+    MEMORYHUB_KEY=mh_live_… python examples/loop.py ["A message" "The next one" …]
 
 The model is any chat-completions server (OPENAI_BASE_URL, OPENAI_API_KEY, MODEL); by
 default a scripted one, which plays a talk of its own.
@@ -27,9 +27,9 @@ KEYS = {
 def send(method: str, base: str, path: str, body: dict) -> dict:
     headers = {"Authorization": KEYS[base], "Content-Type": "application/json"}
     data = json.dumps(body).encode()
-    sent = urllib.request.Request(base + path, data, headers, method=method)
+    request = urllib.request.Request(base + path, data, headers, method=method)
     try:
-        return json.load(urllib.request.urlopen(sent))
+        return json.load(urllib.request.urlopen(request))
     except urllib.error.HTTPError as refused:
         if "problem+json" not in refused.headers.get("Content-Type", ""):
             raise
@@ -45,20 +45,21 @@ def slot(message: dict) -> dict:
 def ask(text: str) -> str:
     messages = [{"role": "user", "content": text}]
     while True:
-        turn = send("POST", HUB, "/turns", {"items": [slot(each) for each in messages]})
+        items = [slot(message) for message in messages]
+        turn = send("POST", HUB, "/turns", {"items": items})
         request = {"model": NAME, **turn["request"]}
         choice = send("POST", MODEL, "/chat/completions", request)["choices"][0]
-        answer = choice["message"]
-        calls = answer.get("tool_calls") or []
+        reply = choice["message"]
+        calls = reply.get("tool_calls") or []
         if not calls:
-            send("POST", HUB, "/slots", slot(answer))  # the final answer is kept, too
-            return answer["content"]
-        # Calls and what they bring go into the next turn; so do your own tools'.
-        brought = [send("POST", HUB, "/tool-calls", call) for call in calls]
-        messages = [answer, *brought]
+            send("POST", HUB, "/slots", slot(reply))  # the final reply is kept, too
+            return reply["content"]
+        # Calls and their results go into the next turn; so do your own tools'.
+        results = [send("POST", HUB, "/tool-calls", call) for call in calls]
+        messages = [reply, *results]
 
 
-# So small that what was said first has left when it is asked for.
+# So small that the first message has left by the last question.
 send("PUT", HUB, "", {"config": {"budget_tokens": 3_400, "reserved_tokens": 1_200}})
-for text in sys.argv[1:] or scripted.TALK:
-    print(f"> {text[:80]}\n{ask(text)}")
+for message in sys.argv[1:] or scripted.MESSAGES:
+    print(f"> {message[:80]}\n{ask(message)}")

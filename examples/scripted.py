@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _WAITING = "The train is late again, and nobody at the counter can say why. " * 30
-#: What a user says who has nothing else to say.
-TALK = [
+#: Of the user, where none are given.
+MESSAGES = [
     (
         "I have left my bag in the locker at the station. It is the green one beside "
         "the stairs, and its door sticks a little, so lift it. Its code is 4-17-22."
@@ -25,18 +25,18 @@ _CODE = re.compile(r"code is ([\d-]+)")
 
 
 def serve() -> str:
-    """Start it on a free port of this machine; its base URL."""
+    """Start it on a free port of this machine, and return its base URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/v1"
 
 
-def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The assistant's message."""
-    question = next(each for each in messages[::-1] if each["role"] == "user")
+def reply(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the assistant's message."""
+    question = next(m for m in messages[::-1] if m["role"] == "user")
     if "?" not in question["content"]:
         return {"role": "assistant", "content": "Noted."}
-    shown = [each for each in messages if each["role"] != "system"]
+    shown = [message for message in messages if message["role"] != "system"]
     if found := _CODE.search(json.dumps(shown)):
         return {"role": "assistant", "content": f"The code is {found[1]}."}
     if messages[-1]["role"] == "tool":
@@ -46,11 +46,11 @@ def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _fetch(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Ask for the page whose hint speaks of a locker; memory lists what it has."""
-    for each in messages:
-        if each["role"] == "tool" and "available_pages" in each["content"]:
-            for row in json.loads(each["content"])["available_pages"]:
-                if "locker" in row["hint"]:
-                    return _call({"page_id": row["page_id"], "target_level": 0})
+    for message in messages:
+        if message["role"] == "tool" and "available_pages" in message["content"]:
+            for page in json.loads(message["content"])["available_pages"]:
+                if "locker" in page["hint"]:
+                    return _call({"page_id": page["page_id"], "target_level": 0})
     return {"role": "assistant", "content": "I know of no locker."}
 
 
@@ -62,8 +62,8 @@ def _call(arguments: dict[str, Any]) -> dict[str, Any]:
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = answer(sent["messages"])
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        message = reply(request["messages"])
         raw = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -72,4 +72,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def log_message(self, *args: Any) -> None:
-        """Nothing: the loop prints what is said."""
+        """Log nothing: the loop prints the messages."""
