@@ -5,6 +5,7 @@ import shutil
 import socket
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +15,12 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.management import logs, start
-from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage
+from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, stories
 from memoryhub.management.serving import server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
+from memoryhub.models.threads import Thread
 from memoryhub.services.access import api_keys, operators, projects
 
 PROJECT = "demo"
@@ -110,7 +112,7 @@ class Command(Base):
         self.say(f"Requests that were taken: {counts or 'none'}.")
         silent = [name for name, count in accepted.items() if not count]
         if strict and (stage.trouble or silent or not accepted):
-            found = stage.trouble or [f"{name}: silent" for name in silent]
+            found = [*stage.trouble] or [f"{name}: silent" for name in silent]
             self.end(f"The demo had trouble: {'; '.join(found[:5]) or 'no agent'}")
 
 
@@ -129,6 +131,11 @@ def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
     forgetting = ("subject:forget",)
     _, keys[OFFICER] = api_keys.create(project, name=OFFICER, scopes=forgetting)
     host, port = bound.getsockname()[:2]
+    threads = Thread.objects.filter(project=project, home=False)
+    open_now = threads.filter(status=Thread.Status.OPEN)
+    left: defaultdict[str, list[str]] = defaultdict(list)
+    for agent, thread in open_now.values_list("agent_type", "name"):
+        left[agent or ""].append(thread)
     return Stage(
         host=host,
         port=port,
@@ -136,6 +143,8 @@ def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
         seed=seed,
         speed=speed,
         run=run,
+        told=stories(threads.values_list("name", flat=True)),
+        left=left,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import count as counted
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from random import Random
 from threading import Event
 from time import sleep
@@ -27,8 +28,11 @@ from memoryhub.management.demo.client import Client, RefusedError
 from memoryhub.management.demo.messages import Exchange
 
 ANN = "ann@people.example"
-#: Of the concierge, one after the other: who is forgotten comes no more.
-GUESTS = ("bob", "bea", "cyril", "dora")
+#: Of the concierge, one after the other. The first is forgotten and comes no more, so
+#: that each run has another.
+FIRST_GUEST, GUESTS = "bob", ("bea", "cyril", "dora")
+#: What is refused once a guest is being forgotten, and after that.
+FORGOTTEN = ("subject_restricted", "thread_erased", "subject_erased")
 
 
 class StoppedError(Exception):
@@ -43,21 +47,42 @@ class Life:
     chance: Random
     stopped: Event
     speed: float = 1.0
-    #: Of names that were written to before, so that each run has threads of its own.
-    suffix: str = ""
-    #: Counts how often it began: after a failure with other threads.
-    beginning: int = 1
+    #: Of whom the privacy officer forgets.
+    guest: str = FIRST_GUEST
+    #: By story, how many threads it has had: each has one of its own.
+    told: Counter[str] = field(default_factory=Counter)
+    #: Threads that are still to be closed.
+    open: list[str] = field(default_factory=list)
     _requests: int = field(default=0)
 
-    def named(self, thread: str) -> str:
-        again = f".again-{self.beginning}" if self.beginning > 1 else ""
-        return thread + self.suffix + again
+    def name(self, story: str) -> str:
+        """Name the next thread of a story: the second one has a 2 behind it."""
+        self.told[story] += 1
+        number = self.told[story]
+        return story if number == 1 else f"{story}-{number}"
 
-    def chapters(self, *names: str) -> Iterator[str]:
-        """Yield names of threads, each for a short history, over and over."""
-        for number in counted(1):
-            for name in names:
-                yield self.named(name if number == 1 else f"{name}.{number}")
+    def open_thread(self, thread: str, **body: Any) -> None:
+        self.client.put_thread(thread, **body)
+        self.open.append(thread)
+
+    def reopen(self, thread: str) -> None:
+        self.client.act(thread, "reopen")
+        self.open.append(thread)
+
+    def fork(self, thread: str, fork: str, **body: Any) -> None:
+        self.client.act(thread, "fork", thread=fork, **body)
+        self.open.append(fork)
+
+    def close(self, thread: str, *, reason: str = "completed") -> None:
+        self.client.act(thread, "close", reason=reason)
+        self.open.remove(thread)
+
+    def clear_up(self) -> None:
+        """Close what an earlier run, or a failure, has left open."""
+        while self.open:
+            with suppress(RefusedError):
+                self.client.act(self.open[-1], "close", reason="cancelled")
+            self.open.pop()
 
     def rest(self, seconds: float) -> None:
         """Wait about so long. Raises StoppedError."""
@@ -93,9 +118,10 @@ class Life:
 
 def support_desk(life: Life) -> None:
     """Ann's cases, one after the other; each is closed, some are reopened."""
-    cases = zip(life.chapters(*desk.NAMES), desk.cases(life.chance), strict=False)
-    for number, (thread, case) in enumerate(cases, start=1):
-        life.client.put_thread(
+    cases = zip(cycle(desk.NAMES), desk.cases(life.chance), strict=False)
+    for number, (story, case) in enumerate(cases, start=1):
+        thread = life.name(story)
+        life.open_thread(
             thread,
             user_id=ANN,
             scope={"agent_type": "support-desk", "session": f"case-{number}"},
@@ -105,12 +131,12 @@ def support_desk(life: Life) -> None:
         life.client.act_on(thread, "policy", "pin")
         for exchange in case:
             life.write(thread, exchange, pause=1.2)
-        life.client.act(thread, "close", reason="completed")
+        life.close(thread)
         life.rest(4)
         if life.chance.random() < 0.4:
-            life.client.act(thread, "reopen")
+            life.reopen(thread)
             life.write(thread, desk.reopened(life.chance), pause=1.5)
-            life.client.act(thread, "close", reason="completed")
+            life.close(thread)
         life.rest(3)
 
 
@@ -120,12 +146,12 @@ def researcher(life: Life) -> None:
     It reads those in its context, and fetches the others: that drives out those of the
     other topic.
     """
-    for thread in life.chapters("research-tides-and-maps"):
-        _research(life, thread)
+    while True:
+        _research(life, life.name("research-tides-and-maps"))
 
 
 def _research(life: Life, thread: str) -> None:
-    life.client.put_thread(
+    life.open_thread(
         thread,
         scope={"agent_type": "researcher"},
         labels={"topic": "tides-maps"},
@@ -152,18 +178,19 @@ def _research(life: Life, thread: str) -> None:
         life.client.begin_turn(thread, found[:-1])
         life.client.append(thread, found[-1], request=life.request_key())
         life.rest(3.5)
+    life.close(thread)
 
 
 def repairs(life: Life) -> None:
     """Bugs, one a thread; a failed attempt is forked from where it was still good."""
-    for name in life.chapters(*coder.NAMES):
-        _repair(life, name)
+    for story in cycle(coder.NAMES):
+        _repair(life, life.name(story))
         life.rest(6)
 
 
 def _repair(life: Life, name: str) -> None:
     scope = {"agent_type": "coder", "agent_instance": "coder-1", "session": name}
-    life.client.put_thread(name, scope=scope, labels={"try": 1}, config=coder.CONFIG)
+    life.open_thread(name, scope=scope, labels={"try": 1}, config=coder.CONFIG)
     task = [*coder.task(life.chance), *coder.log(life.chance)]
     last = life.write_at_once(name, task)["items"][-1]
     thread, log = name, f"slot-{last['index']}"
@@ -174,14 +201,14 @@ def _repair(life: Life, name: str) -> None:
         _try(life, thread, exchange, log=log, count=count)
         if passed:
             break
-        fork = f"{name}.try-{count + 1}"
+        fork = f"{name}-{coder.FORKS[count - 1]}"
         tried = {"scope": scope, "labels": {"try": count + 1}, "config": coder.CONFIG}
-        life.client.act(thread, "fork", thread=fork, checkpoint=good, **tried)
+        life.fork(thread, fork, checkpoint=good, **tried)
         life.client.update_task(thread, status="failed")
-        life.client.act(thread, "close", reason="failed")
+        life.close(thread, reason="failed")
         thread = fork
     life.client.update_task(thread, status="completed", progress_percent=100.0)
-    life.client.act(thread, "close", reason="completed")
+    life.close(thread)
 
 
 def _try(life: Life, thread: str, exchange: Exchange, *, log: str, count: int) -> None:
@@ -208,73 +235,49 @@ def _read_again(life: Life, thread: str, page_id: str) -> None:
 
 
 def diarist(life: Life) -> None:
-    """Long entries, told in one go and talked over slowly; each is to be kept in mind.
-
-    More are pinned than may be: when that is refused, the oldest two are let go.
-    """
+    """Long entries, told at once and talked over slowly; the last are kept in mind."""
     days = diary.days(life.chance)
-    for thread in life.chapters("diary"):
-        life.client.put_thread(
+    while True:
+        thread = life.name("diary")
+        life.open_thread(
             thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
         )
         _keep_diary(life, thread, islice(days, diary.DAYS))
+        life.close(thread)
 
 
 def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
-    pinned: list[str] = []
     for number, exchange in enumerate(days, start=1):
         life.write(thread, exchange, pause=3)
-        page_id = life.named(f"day-{number}")
-        life.client.put_page(
-            thread, page_id, text=exchange[0]["content"], type="summary"
-        )
-        pinned = _pin(life, thread, [*pinned, page_id])
+        text = exchange[0]["content"]
+        life.client.put_page(thread, f"day-{number}", text=text, type="summary")
+        if number > diary.PINNED:
+            life.client.act_on(thread, f"day-{number - diary.PINNED}", "unpin")
+        life.client.act_on(thread, f"day-{number}", "pin")
         life.rest(4)
 
 
-def _pin(life: Life, thread: str, page_ids: list[str]) -> list[str]:
-    """Pin the last of these, and return those that are pinned then."""
-    try:
-        life.client.act_on(thread, page_ids[-1], "pin")
-    except RefusedError as refused:
-        if refused.code not in ("pin_budget", "no_room"):
-            raise
-        for page_id in page_ids[:2]:
-            life.client.act_on(thread, page_id, "unpin")
-        return page_ids[2:-1]
-    return page_ids
-
-
 def concierges(life: Life) -> None:
-    """A guest's concierge, until the guest is forgotten; then the next one's.
+    """A guest's stay, then the next one's: wishes, and facts that replace older ones.
 
-    What is still written while an erasure is planned or runs is refused.
+    Of a guest who is being forgotten one more write is refused, and the stay is over.
     """
-    guests = cycle(GUESTS)
-    name = next(guests)
-    while True:
-        try:
-            _serve(life, name)
-        except RefusedError as refused:
-            if refused.code == "subject_erased":
-                name = next(guests)
-            elif refused.code == "subject_restricted":
-                life.rest(1)
-            else:
-                raise
-
-
-def _serve(life: Life, name: str) -> None:
-    """Stays of a guest: wishes, and facts that replace older ones."""
     wishes = concierge.wishes(life.chance)
-    for thread in life.chapters(f"concierge-{name}"):
-        _serve_stay(life, thread, name, islice(wishes, concierge.WISHES))
+    for name in chain([life.guest], cycle(GUESTS)):
+        thread = life.name(f"concierge-{name}")
+        try:
+            _serve(life, thread, name, islice(wishes, concierge.WISHES))
+            life.close(thread)
+        except RefusedError as refused:
+            if refused.code not in FORGOTTEN:
+                raise
+            life.open.remove(thread)
 
 
-def _serve_stay(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> None:
-    life.client.put_thread(
+def _serve(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> None:
+    life.open_thread(
         thread,
-        user_id=user_of(life.named(name)),
+        user_id=user_of(name),
         scope={"agent_type": "concierge", "agent_instance": "front-desk"},
         labels={"vip": True},
     )
@@ -294,34 +297,26 @@ def _serve_stay(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) 
 def _change_of_mind(life: Life, thread: str, number: int) -> None:
     """Plans are kept at a checkpoint; now and then the guest goes back to them."""
     if number % 3 == 0:
-        life.client.checkpoint(thread, name=life.named(f"plan-{number}"))
+        life.client.checkpoint(thread, name=f"plan-{number}")
     life.client.set_key(thread, f"evening.{number % 4}", {"booked": number})
     if number % 3 == 2:
-        life.client.restore(thread, life.named(f"plan-{number - 2}"))
+        life.client.restore(thread, f"plan-{number - 2}")
 
 
 def ticket_counter(life: Life) -> None:
-    """Sales into small threads: each is filled to the brim, refuses, and is left."""
-    rolls = life.chapters(*counter.NAMES)
-    thread = _open_roll(life, next(rolls))
-    for exchange in counter.sales(life.chance):
-        try:
+    """Sales into small threads: each is filled to the brim, and closed."""
+    sales = counter.sales(life.chance)
+    for story in cycle(counter.NAMES):
+        thread = life.name(story)
+        life.open_thread(
+            thread,
+            scope={"agent_type": "ticket-counter", "session": thread},
+            config={"max_slots": counter.MAX_SLOTS},
+        )
+        for exchange in islice(sales, counter.SALES):
             life.write_at_once(thread, exchange)
-        except RefusedError as refused:
-            if refused.code != "thread_full":
-                raise
-            thread = _open_roll(life, next(rolls))
-            life.write_at_once(thread, exchange)
-        life.rest(1.8)
-
-
-def _open_roll(life: Life, thread: str) -> str:
-    life.client.put_thread(
-        thread,
-        scope={"agent_type": "ticket-counter", "session": thread},
-        config={"max_slots": counter.MAX_SLOTS},
-    )
-    return thread
+            life.rest(1.8)
+        life.close(thread)
 
 
 AGENTS: dict[str, Callable[[Life], None]] = {
@@ -338,7 +333,7 @@ def privacy_officer(life: Life) -> None:
     """Forgets the first guest of this run, once, and reads the receipt."""
     if life.stopped.wait(officer.AT_SECONDS / life.speed):
         raise StoppedError
-    erasure = officer.forget(life.client, user_of(life.named(GUESTS[0])))
+    erasure = officer.forget(life.client, user_of(life.guest))
     for _ in officer.watch(life.client, erasure):
         # To the end, even if the demo ends meanwhile: the worker stops after it.
         sleep(officer.LOOK_SECONDS)
@@ -358,9 +353,9 @@ def tell_history(life: Life) -> None:
     )
     _tell(
         life,
-        "concierge-bob",
+        f"concierge-{life.guest}",
         concierge.wishes(life.chance),
-        user_id=user_of(GUESTS[0]),
+        user_id=user_of(life.guest),
         agent_type="concierge",
     )
 

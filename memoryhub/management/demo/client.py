@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 TIMEOUT_SECONDS = 30
@@ -21,14 +22,13 @@ class RefusedError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Client:
-    """One agent's connection. Not shared between threads."""
+    """What one agent asks by. Not shared between threads."""
 
     host: str
     port: int
     key: str
     #: Requests that the server took.
     accepted: int = 0
-    _connection: http.client.HTTPConnection | None = field(default=None)
 
     def put_thread(self, thread: str, **body: Any) -> dict[str, Any]:
         """Create the thread, or find it as it is."""
@@ -116,25 +116,15 @@ class Client:
         self.accepted += 1
         return answer
 
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
     def _exchange(
         self, method: str, path: str, body: str | None, headers: dict[str, str]
     ) -> tuple[int, dict[str, Any]]:
-        connection = self._connection or http.client.HTTPConnection(
-            self.host, self.port, timeout=TIMEOUT_SECONDS
-        )
-        self._connection = connection
-        try:
-            connection.request(method, f"/api/v1{path}", body, headers)
-            response = connection.getresponse()
-            return response.status, json.loads(response.read() or b"{}")
-        except http.client.HTTPException as failure:
-            self.close()
-            raise ConnectionError(type(failure).__name__) from None
-        except (OSError, ValueError):
-            self.close()
-            raise
+        # A line that was kept would be closed by the server while the agent rests.
+        line = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_SECONDS)
+        with closing(line):
+            try:
+                line.request(method, f"/api/v1{path}", body, headers)
+                response = line.getresponse()
+                return response.status, json.loads(response.read() or b"{}")
+            except http.client.HTTPException as failure:
+                raise ConnectionError(type(failure).__name__) from None

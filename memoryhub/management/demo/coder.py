@@ -29,6 +29,9 @@ NAMES = (
     "fix-waiting-list",
 )
 
+#: What a bug's further tries are called, behind its own name; the last one passes.
+FORKS = ("second-try", "third-try", "fourth-try")
+
 BANK: Bank = {
     "task": [
         "The {part} {symptom}. Please find out why and repair it.",
@@ -141,7 +144,7 @@ def task(chance: Random) -> Exchange:
 
 def attempts(chance: Random) -> Iterator[tuple[Exchange, bool]]:
     """Reading, an edit and its tests; whether they passed. The last one does."""
-    failures = chance.randrange(1, 4)
+    failures = chance.randint(1, len(FORKS))
     for attempt in range(failures + 1):
         passed = attempt == failures
         grammar = Grammar(bank=BANK, chance=chance)

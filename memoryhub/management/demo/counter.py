@@ -1,4 +1,4 @@
-"""A ticket counter that reports each sale, into threads that are soon full."""
+"""A ticket counter that reports each sale, into threads that are full soon."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from random import Random
 from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import Exchange, assistant, used, user
 
-#: Small on purpose: a full thread refuses, and never drops what is oldest.
-MAX_SLOTS = 80
+#: Of four messages each; and of a thread that they fill.
+SALES = 20
+MAX_SLOTS = 4 * SALES
 
 #: What a roll's thread is called.
 NAMES = (

@@ -8,8 +8,10 @@ from random import Random
 from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import Exchange, assistant, user
 
-#: Small enough that two weeks of pinned days are more than may be pinned.
+#: Small enough that a week of days is more than may be in a context.
 CONFIG = {"budget_tokens": 4_000, "reserved_tokens": 1_000}
+#: Of the last days; the longest of them together are less than may be pinned.
+PINNED = 5
 
 #: Of one diary.
 DAYS = 28

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
 from memoryhub.management.demo import agents
-from memoryhub.management.demo.agents import Life, StoppedError
+from memoryhub.management.demo.agents import FIRST_GUEST, Life, StoppedError
 from memoryhub.management.demo.client import Client, RefusedError
 
 #: A refusal or a dropped connection; the agent goes on after it.
@@ -31,8 +33,12 @@ class Stage:
     #: 1 on a new folder; later ones go on with what is there.
     run: int = 1
     stopped: threading.Event = field(default_factory=threading.Event)
-    #: What went wrong, by agent: statuses, codes and types only.
-    trouble: list[str] = field(default_factory=list)
+    #: By story, how many threads earlier runs had of it.
+    told: Mapping[str, int] = field(default_factory=dict)
+    #: By agent, the threads that they have left open.
+    left: Mapping[str, list[str]] = field(default_factory=dict)
+    #: What went wrong lately, by agent: statuses, codes and types only.
+    trouble: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     _lives: dict[str, Life] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -67,21 +73,17 @@ class Stage:
     def _act(self, name: str, play: Callable[[Life], None]) -> None:
         life = self._life(name)
         self._lives[name] = life
-        try:
+        with suppress(StoppedError):
             while not self._played(name, life, play):
                 life.rest(PAUSE_SECONDS)
-        except StoppedError:
-            pass
-        finally:
-            life.client.close()
 
     def _played(self, name: str, life: Life, play: Callable[[Life], None]) -> bool:
         """False when it has to begin again, with other threads."""
         try:
+            life.clear_up()
             play(life)
         except (RefusedError, OSError, ValueError) as failure:
             self._note(name, failure)
-            life.beginning += 1
             return False
         return True
 
@@ -92,7 +94,9 @@ class Stage:
             chance=Random(f"{self.seed} {self.run} {name}"),  # noqa: S311  # no secret
             stopped=self.stopped,
             speed=self.speed,
-            suffix=f".run-{self.run}" if self.run > 1 else "",
+            guest=f"{FIRST_GUEST}-{self.run}" if self.run > 1 else FIRST_GUEST,
+            told=Counter(self.told),
+            open=[*self.left.get(name, ())],
         )
 
     def _note(self, name: str, failure: Exception) -> None:
@@ -100,3 +104,13 @@ class Stage:
             self.trouble.append(f"{name}: {failure}")
         else:
             self.trouble.append(f"{name}: {type(failure).__name__}")
+
+
+def stories(names: Iterable[str]) -> dict[str, int]:
+    """How many threads each story has had, of their names."""
+    told: dict[str, int] = {}
+    for name in names:
+        story, _, number = name.rpartition("-")
+        found = (story, int(number)) if number.isdecimal() else (name, 1)
+        told[found[0]] = max(found[1], told.get(found[0], 0))
+    return told

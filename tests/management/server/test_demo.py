@@ -15,6 +15,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from random import Random
 from threading import Event
+from time import sleep
 
 import pytest
 
@@ -30,12 +31,16 @@ from memoryhub.management.demo import (
     desk,
     diary,
     research,
+    stage,
 )
 from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
 from tests.harness.forks import MANAGE
-from tests.harness.instances import COMMAND_SECONDS
+from tests.harness.instances import COMMAND_SECONDS, Instance, Server
+from tests.promises.conftest import MAKE_KEY
 
+#: That are taken, by when most agents are in a later story than their first.
+REQUESTS = 1_000
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
@@ -127,14 +132,39 @@ def test_a_promise_is_made_in_one_turn_and_denied_in_another() -> None:
     assert answers[airline.DENIED - 1]["content"] == airline.DENIAL
 
 
-def test_names_repeat_without_growing() -> None:
+def test_a_storys_threads_are_numbered() -> None:
     life = agents.Life(
         client=Client(host="", port=0, key=""), chance=Random(1), stopped=Event()
     )
-    assert [*islice(life.chapters("a", "b"), 5)] == ["a", "b", "a.2", "b.2", "a.3"]
-    life.beginning = 3
-    assert next(life.chapters("a")) == "a.again-3"
+    assert [life.name("a"), life.name("b"), life.name("a")] == ["a", "b", "a-2"]
     assert all(map(names.valid, (*desk.NAMES, *coder.NAMES, *counter.NAMES)))
+    assert names.valid(f"{max(coder.NAMES, key=len)}-{10**9}-{coder.FORKS[-1]}")
+    told = stage.stories(["a", "a-2", "b-b", "b-b-11", "b-b-9", "fix-2-second-try"])
+    assert told == {"a": 2, "b-b": 11, "fix-2-second-try": 1}
+
+
+@pytest.mark.timeout(180)
+def test_many_stories_leave_few_threads_open_and_their_names_short(
+    shared: Instance, served: Server
+) -> None:
+    """At no pace but the server's."""
+    key = shared.call(MAKE_KEY, "demo").strip()
+    scopes = "--scopes", "subject:forget"
+    keys = dict.fromkeys(stage.WRITERS, key)
+    keys[stage.OFFICER] = shared.managed("create_key", "demo", *scopes).strip()
+    playing = stage.Stage(
+        host="127.0.0.1", port=served.port, keys=keys, seed=1, speed=1e6
+    )
+    playing.start()
+    while sum(playing.accepted.values()) < REQUESTS:
+        sleep(0.1)
+    playing.stop()
+    assert [*playing.trouble] == []
+    rows = threads(shared.data)
+    assert len(rows) > 15
+    # The name of who is forgotten is a digest.
+    assert max(len(name) for name in rows if not name.startswith("~")) < 48
+    assert len(open_threads(shared.data)) <= len(agents.AGENTS) + 2
 
 
 @pytest.mark.slow
@@ -151,16 +181,17 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
     rows = threads(folder)
     bob_is_forgotten(folder, rows)
-    assert max(slots for name, slots in rows.items() if "box-office" in name) == 80
-    assert any(".try-" in name for name in rows)
-    assert not [name for name in rows if "run-" in name]
+    rolls = [slots for name, slots in rows.items() if "box-office" in name]
+    assert 0 < max(rolls) <= counter.MAX_SLOTS
+    assert any("-second-try" in name for name in rows)
     the_agents_page(folder)
     the_promise_has_left(folder)
     play(tmp_path, "--keep")
     both = threads(folder)
-    assert "concierge-bea.run-2" in both
     assert rows.keys() < both.keys()
-    assert [name for name in both if "run-" in name]
+    assert not [name for name in both if "concierge-bob" in name]
+    assert {"diary-2", "concierge-bea-2"} <= both.keys()
+    assert len(open_threads(folder)) <= len(agents.AGENTS) + 1
 
 
 def play(cwd: Path, *words: str, **env: str) -> str:
@@ -268,6 +299,12 @@ def events(folder: Path, thread: str) -> Counter[str]:
             [thread],
         )
         return Counter(kind for (kind,) in found)
+
+
+def open_threads(folder: Path) -> list[str]:
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        asked = "SELECT name FROM memoryhub_thread WHERE status = 'open' AND NOT home"
+        return [name for (name,) in database.execute(asked)]
 
 
 def threads(folder: Path) -> dict[str, int]:
