@@ -28,13 +28,7 @@ def send(method: str, base: str, path: str, body: dict) -> dict:
     headers = {"Authorization": KEYS[base], "Content-Type": "application/json"}
     data = json.dumps(body).encode()
     request = urllib.request.Request(base + path, data, headers, method=method)
-    try:
-        return json.load(urllib.request.urlopen(request))
-    except urllib.error.HTTPError as refused:
-        if "problem+json" not in refused.headers.get("Content-Type", ""):
-            raise
-        problem = json.load(refused)
-        sys.exit(f"The hub refused ({problem['code']}): {problem['detail']}")
+    return json.load(urllib.request.urlopen(request))
 
 
 def slot(message: dict) -> dict:
@@ -60,6 +54,13 @@ def ask(text: str) -> str:
 
 
 # So small that the first message has left by the last question.
-send("PUT", HUB, "", {"config": {"budget_tokens": 3_400, "reserved_tokens": 1_200}})
-for message in sys.argv[1:] or scripted.MESSAGES:
-    print(f"> {message[:80]}\n{ask(message)}")
+SMALL = {"config": {"budget_tokens": 3_400, "reserved_tokens": 1_200}}
+try:
+    send("PUT", HUB, "", SMALL)
+    for message in sys.argv[1:] or scripted.MESSAGES:
+        print(f"> {message[:80]}\n{ask(message)}")
+except urllib.error.HTTPError as refused:
+    if "problem+json" not in refused.headers.get("Content-Type", ""):
+        raise
+    problem = json.load(refused)
+    sys.exit(f"The hub refused ({problem['code']}): {problem['detail']}")

@@ -153,7 +153,7 @@ class PageRequest(ASGIRequest):
     """A page's request; its host is judged as an API request's is."""
 
     def get_host(self) -> str:
-        host: str = self._get_raw_host()
+        host: str = self._get_raw_host()  # type: ignore[attr-defined]  # Django has it
         return host if gate.own_host(host.encode()) else super().get_host()
 
 

@@ -40,7 +40,8 @@ class Loop:
 
     def run(self, *messages: Message) -> Message:
         """The model's final answer, which is in the thread. Raises Problem."""
-        steps, done = _steps(self.thread, messages, self.tools), None
+        steps = _steps(self.thread, messages, self.tools)
+        done: Any = None
         while True:
             try:
                 step = steps.send(done)
@@ -70,7 +71,8 @@ class AsyncLoop:
 
     async def run(self, *messages: Message) -> Message:
         """The model's final answer, which is in the thread. Raises Problem."""
-        steps, done = _steps(self.thread, messages, self.tools), None
+        steps = _steps(self.thread, messages, self.tools)
+        done: Any = None
         while True:
             try:
                 step = steps.send(done)

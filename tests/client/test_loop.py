@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ class Model:
     """Calls tools once, then answers."""
 
     def __init__(self) -> None:
-        self.script, self.asked = [CALLS, SAID], list[ModelRequest]()
+        self.script: list[Message] = [CALLS, SAID]
+        self.asked = list[ModelRequest]()
 
     def __call__(self, request: ModelRequest) -> Message:
         self.asked.append(request)
@@ -55,7 +57,7 @@ async def note(**_: Any) -> str:
     raise AssertionError
 
 
-TOOLS = {"track": track, "note": note}
+TOOLS: dict[str, Callable[..., Any]] = {"track": track, "note": note}
 
 
 def run(kind: str, url: str, key: str, model: Model) -> Message:

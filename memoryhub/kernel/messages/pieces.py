@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.messages.message import Call, Medium, Part, Result
+from memoryhub.kernel.text import numbers
 
 Json = dict[str, Any]
 
@@ -34,7 +35,11 @@ _BASE64 = re.compile("[A-Za-z0-9+/]+={0,2}")
 _WEB = re.compile(r"https?://[^\s\ud800-\udfff]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
+    ensure_ascii=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    check_circular=False,
+    default=numbers.marked,
 )
 
 
@@ -106,7 +111,9 @@ def written(value: Any) -> str:
         text = _ENCODER.encode(value)
     except ValueError:
         # What no JSON has as a number is a text.
-        text = _ENCODER.encode(json.loads(json.dumps(value), parse_constant=str))
+        plain = json.dumps(value, default=numbers.marked)
+        text = _ENCODER.encode(json.loads(plain, parse_constant=str))
+    text = numbers.restored(text)
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
