@@ -110,17 +110,17 @@ def test_a_page_that_changed_comes_as_it_is_now() -> None:
 
 
 def test_a_page_that_changed_has_lost_its_level() -> None:
-    bench = peopled(100, 100)
-    bench.do(WriteLevels(made=made("p1", 30, 10)))
+    bench = peopled(300, 100)
+    bench.do(WriteLevels(made=made("p1", 130, 110)))
     evict(bench, "p1")
     bench.do(MapPage(page_id="p1", level=1))
     kept = take(bench)
     evict(bench, "p1")
     back(bench, kept)
-    assert (bench.frame("p1").level, bench.frame("p1").tokens) == (1, 30)
+    assert (bench.frame("p1").level, bench.frame("p1").tokens) == (1, 130)
     evict(bench, "p1")
     bench.do(rewrite("p1", 250))
-    bench.do(WriteLevels(made=made("p1", 80, 20, version=2)))
+    bench.do(WriteLevels(made=made("p1", 130, 110, version=2)))
     back(bench, kept)
     assert (bench.frame("p1").level, bench.frame("p1").tokens) == (0, 250)
 

@@ -28,7 +28,7 @@ from tests.oracles.loops import asks
 from tests.validators import require_chat
 
 THREAD = UUID(int=1)
-RULES = "strict/1"
+RULES = "strict/3"
 
 
 def opened(seq: int, role: str | None, content: object) -> Opened:

@@ -78,13 +78,13 @@ def test_summaries_do_not_pile_up_as_pins() -> None:
 
 def test_pins_beyond_their_share_are_refused() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 500), page("b", 460), page("c", 1))
+    make(bench, page("a", 500), page("b", 460), page("c", 90))
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
     before = bench.state
     with pytest.raises(PinBudgetError) as refusal:
         bench.do(PinPage(page_id="c"))
-    assert refusal.value.detail == {"pinned_tokens": 961, "allowed_tokens": 960}
+    assert refusal.value.detail == {"pinned_tokens": 1_050, "allowed_tokens": 960}
     assert bench.state is before
 
 

@@ -39,14 +39,14 @@ def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
 
 def test_map_twice_charges_once() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, page("a", 300))
     assert bench.do(MapPage(page_id="a", level=0)) == []
-    assert bench.paging.used == 100
-    bench.do(MapPage(page_id="a", level=1, made=made("a", 40, 20, 10)))
+    assert bench.paging.used == 300
+    bench.do(MapPage(page_id="a", level=1, made=made("a", 140, 120, 110)))
     assert bench.do(MapPage(page_id="a", level=1)) == []
-    assert bench.paging.used == 40
+    assert bench.paging.used == 140
     bench.do(MapPage(page_id="a", level=0))
-    assert bench.paging.used == 100
+    assert bench.paging.used == 300
     # Hits and misses are told by events, and where nothing happened there is none.
     assert bench.paging.tlb.hits == 2
 
@@ -182,7 +182,7 @@ def test_what_was_fetched_back_says_so_while_it_is_mapped() -> None:
 def test_a_pinned_page_is_neither_evicted_nor_lowered_by_request() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
-    bench.do(WriteLevels(made=made("a", 40)))
+    bench.do(WriteLevels(made=made("a", 140)))
     bench.do(PinPage(page_id="a"))
     for command in (EvictPage(page_id="a"), MapPage(page_id="a", level=1)):
         with pytest.raises(PinnedError):
@@ -205,10 +205,10 @@ def test_pages_are_lowered_before_they_leave_if_that_saves_half() -> None:
 
 def test_what_was_lowered_leaves_when_more_is_needed() -> None:
     bench = Bench(**BARE)
-    append(bench, 600, 600)
+    append(bench, 600, 600, role="tool")
     bench.do(WriteLevels(made=made("slot-0", 300)))
     bench.do(WriteLevels(made=made("slot-1", 300)))
-    events = append(bench, 600)
+    events = append(bench, 600, role="tool")
     assert len(only(events, PageLowered)) == 2
     assert [event.page_id for event in only(events, PageEvicted)] == ["slot-0"]
 
@@ -270,11 +270,11 @@ def test_the_window_of_a_return_protects_for_three_turns() -> None:
 
 def test_protected_pages_leave_last() -> None:
     bench = Bench(**BARE)
-    append(bench, 300, 300, 300, 300)
+    append(bench, 300, 300, 300, 300, role="tool")
     bench.do(EvictPage(page_id="slot-0"))
     bench.do(FaultPage(page_id="slot-0", level=0))
     bench.do(ReferencePages(page_ids=("slot-1", "slot-2", "slot-3")))
-    events = append(bench, 600, 600)
+    events = append(bench, 600, 600, role="tool")
     assert [event.page_id for event in only(events, PageEvicted)] == [
         "slot-1",
         "slot-2",
