@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memoryhub.kernel.levels.tokens import text_of
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.queries.threads.events import EventLine
 
 Body = Mapping[str, Any]
@@ -40,7 +40,7 @@ def preview(line: EventLine) -> str:
 
 def beginning(content: Any) -> str:
     """Cut the text of a content to what one line has room for."""
-    return " ".join(text_of(content)[: PREVIEW * 4].split())[:PREVIEW]
+    return " ".join(content_words(content)[: PREVIEW * 4].split())[:PREVIEW]
 
 
 def _figures(event_type: str, body: Body) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from memoryhub.journal import Receipt
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
@@ -82,7 +83,7 @@ def make_slot(content: Any = "hello", **fields: Any) -> NewSlot:
             "to_name": "assistant",
             "type": "chat.user",
             "content": plain,
-            "tokens": tokens.estimate(tokens.text_of(content)),
+            "tokens": tokens.estimate(content_words(content)),
             **fields,
         }
     )

@@ -9,7 +9,7 @@ from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened, slot_modality
-from memoryhub.kernel.levels.tokens import estimate, text_of
+from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import packing, ranges, selection
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import (
@@ -53,7 +53,7 @@ class Loop(Bench):
         tokens = estimate(definitions.decode())
         return self.do(SetTools(definitions=definitions, names=names, tokens=tokens))
 
-    def say(self, role: str, content: Any) -> list[Any]:
+    def say(self, role: str | None, content: Any) -> list[Any]:
         return self.do(AppendSlots(slots=(slot_of(role, content),)))
 
     def keep(self, page_id: str, text: str) -> None:
@@ -157,14 +157,14 @@ def _opened_slot(event: Any, content: Any) -> Opened:
     )
 
 
-def slot_of(role: str, content: Any) -> NewSlot:
+def slot_of(role: str | None, content: Any) -> NewSlot:
     """A slot as the services would send it."""
     slot = NewSlot(
-        from_name=role,
+        from_name=role or "agent",
         to_name="memory",
-        type=f"chat.{role}",
+        type=f"chat.{role}" if role else "chat.message",
         content=json.dumps(content, ensure_ascii=False).encode(),
-        tokens=estimate(text_of(content)),
+        tokens=measuring.content_tokens(content, estimate),
         modality=slot_modality(content),
     )
     return measuring.of_slot(slot, content)

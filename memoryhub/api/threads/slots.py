@@ -127,7 +127,7 @@ class SlotIn(In):
     def new(self) -> NewSlot:
         count = self.tokens
         if count is None:
-            count = tokens.estimate(tokens.text_of(self.content))
+            count = measuring.content_tokens(self.content, tokens.estimate)
         slot = NewSlot(
             from_name=self.from_name,
             to_name=self.to_name,

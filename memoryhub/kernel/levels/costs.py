@@ -7,12 +7,13 @@ counts do not add up that is near enough to choose by: packing counts the whole 
 
 from __future__ import annotations
 
-from memoryhub.kernel.levels import exchange, lines
-from memoryhub.kernel.levels.exchange import Shown
+from memoryhub.kernel.levels import lines
+from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.messages.media import weights
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import dumped, in_string
 
 
 def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
@@ -22,11 +23,17 @@ def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
     line = count(in_line(opened, level=level))
     if opened.slot is None:
         return line
-    shown = Shown(opened, level)
-    forms = [exchange.as_text(shown)]
-    if level == FULL and isinstance(opened.content, dict):
-        forms.append(exchange.verbatim(shown))
-    return max(line, *(count(form + ",") for form in forms))
+    if level > FULL:
+        return max(line, count(_message(shown_text(opened, level=level))))
+    media = [*weights(opened.message)]
+    spoken = count(_message(shown_text(opened))) + sum(weight for _, weight in media)
+    if not isinstance(opened.content, dict | list) or any(m.base64 for m, _ in media):
+        return max(line, spoken)
+    return max(line, spoken, count(dumped(opened.content) + ","))
+
+
+def _message(text: str) -> str:
+    return dumped({"role": "assistant", "content": text}) + ","
 
 
 def instructs(opened: Opened) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memoryhub.kernel.levels import message_shapes, tokens
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.messages import media, reading
+from memoryhub.kernel.messages.message import Message
+from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.state.pages import FULL, Modality, PageType
 
 
@@ -33,23 +36,53 @@ class Opened:
     read_only: bool = False
     #: Lines made of it before, by level: they live and end with the opened text.
     shown: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
-    #: What was read of it before as a message: one value, or none yet.
-    read: list[Any] = field(default_factory=list, compare=False, repr=False)
+    #: Of a slot the message that it is, once somebody has asked for it.
+    read: list[Message] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def message(self) -> Message:
+        """Return what a slot says at FULL; it is read once."""
+        if not self.read:
+            self.read.append(_message(self.content, self.role))
+        return self.read[0]
+
+
+def _message(content: Any, role: str | None) -> Message:
+    """What a slot of that role says.
+
+    What nobody recorded as the system's does not speak as the system; and a user may
+    speak beside results, whose slot is a tool's.
+    """
+    found = reading.read(content)
+    if role == "tool" and found.role == "user" and found.results:
+        return found
+    if role is None and found.role != "system":
+        return found
+    return found if found.role == role else replace(found, role=role)  # type: ignore[arg-type]  # closed words
+
+
+def message_tokens(message: Message, count: Count) -> int:
+    """Count the words of a message, and its media by what they weigh; no base64."""
+    return count(words(message)) + sum(weight for _, weight in media.weights(message))
 
 
 def slot_modality(content: Any) -> Modality:
-    """Return a slot's modality: texts and chat messages are text, else structured."""
-    if isinstance(content, str):
+    """Return a slot's modality: what speaks or says a text is text, else structured."""
+    return _modality(content, reading.read(content))
+
+
+def _modality(content: Any, message: Message) -> Modality:
+    if isinstance(content, str) or message.role or not message.is_plain:
         return "text"
-    message = isinstance(content, dict) and isinstance(content.get("role"), str)
-    readable = message or message_shapes.read(content) is not None
-    return "text" if readable else "structured"
+    data = all(part.kind == "data" for part in message.parts)
+    return "structured" if data and message.refusal is None else "text"
 
 
 def text_of_slot(content: Any) -> tuple[Modality, Any]:
     """Return a slot's modality, and the text or JSON value its levels are made from."""
-    modality = slot_modality(content)
-    return modality, tokens.text_of(content) if modality == "text" else content
+    message = reading.read(content)
+    modality = _modality(content, message)
+    return modality, words(message) if modality == "text" else content
 
 
 def body(opened: Opened, *, level: int) -> Any:
@@ -57,7 +90,8 @@ def body(opened: Opened, *, level: int) -> Any:
     if level > FULL:
         return opened.content
     if opened.slot is not None:
-        return text_of_slot(opened.content)[1]
+        text = opened.modality == "text"
+        return words(opened.message) if text else opened.content
     if opened.modality in ("text", "structured"):
         return opened.content["text" if opened.modality == "text" else "data"]
     return opened.content

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from string import ascii_letters, digits
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from memoryhub.kernel.levels import message_shapes
 from memoryhub.kernel.state.paging_config import ESTIMATED
-from memoryhub.kernel.text import strict_json
 
 #: How a text's tokens are counted; 0 for the empty text only.
 Count = Callable[[str], int]
@@ -103,42 +101,3 @@ def _most(part: str, room: int, cost: Count, *, last: bool) -> int:
         kept = part[len(part) - middle :] if last else part[:middle]
         low, high = (middle, high) if cost(kept) <= room else (low, middle)
     return low
-
-
-def text_of(content: Any) -> str:
-    """Return what a model is given of a slot: text, tool calls as `name(arguments)`.
-
-    Any other JSON stands as it was sent.
-    """
-    if isinstance(content, str):
-        return content
-    messages = message_shapes.read(content)
-    if messages is None and isinstance(content, dict):
-        messages = [content] if isinstance(content.get("role"), str) else None
-    if messages is not None:
-        texts = (
-            [*_text_parts(each.get("content")), *_calls(each)] for each in messages
-        )
-        return "\n".join(part for parts in texts for part in parts if part)
-    return strict_json.as_sent(content).decode()
-
-
-def _text_parts(content: Any) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]
-
-
-def _calls(message: dict[str, Any]) -> list[str]:
-    calls = message.get("tool_calls")
-    functions = [
-        call["function"]
-        for call in (calls if isinstance(calls, list) else [])
-        if isinstance(call, dict) and isinstance(call.get("function"), dict)
-    ]
-    return [
-        f"{each.get('name', '')}({each.get('arguments', '')})" for each in functions
-    ]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from memoryhub.kernel.messages.message import Medium, Part, PartKind
+from memoryhub.kernel.messages.message import Medium, Message, Part, PartKind
 from memoryhub.kernel.text.json_text import dumped
 
 #: A picture's tokens: of its tiles, of itself, and where its size is not known.
@@ -160,6 +161,14 @@ def weight(part: Part) -> int | None:
     if part.kind == "audio" and medium.seconds:
         return max(1, round(medium.seconds * _SECOND))
     return None
+
+
+def weights(message: Message) -> Iterator[tuple[Medium, int]]:
+    """Yield the media of a message that weigh more than their words, and how much."""
+    parts = chain(message.parts, *(each.parts for each in message.results))
+    for part in parts:
+        if part.medium is not None:
+            yield part.medium, weight(part) or 0
 
 
 def json_words(value: Any) -> str:

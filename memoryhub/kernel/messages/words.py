@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from memoryhub.kernel.messages import media
+from memoryhub.kernel.messages import media, reading
 from memoryhub.kernel.messages.message import Call, Message, Part
 
 FAILED = "[failed]"
@@ -18,6 +19,11 @@ def words(message: Message) -> str:
     if message.is_plain and message.refusal is None and len(message.parts) == 1:
         return part_words(message.parts[0])
     return "\n".join(filter(None, _lines(message)))
+
+
+def content_words(content: Any) -> str:
+    """Return the words of what a slot's content says."""
+    return words(reading.read(content))
 
 
 def part_words(part: Part) -> str:

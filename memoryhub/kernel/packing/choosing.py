@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from memoryhub.kernel.levels import costs, exchange
+from memoryhub.kernel.levels import costs, own_calls
 from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.opened import text as text_at
 from memoryhub.kernel.levels.tokens import Count, fitting
+from memoryhub.kernel.messages.media import weights
 from memoryhub.kernel.paging.precedence import HISTORY, Precedence
-from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.text.json_text import in_string, quoted
 
 SectionName = Literal["system", "context", "history", "exchange"]
@@ -164,14 +165,14 @@ def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
     ]
     found, calls = set[str](), set[str]()
     for each, opened in slots:
-        ids = exchange.own_calls(opened) if each.role == "assistant" else None
+        ids = own_calls.ids(opened.message) if each.role == "assistant" else None
         if ids is not None:
             found.add(each.page_id)
             calls |= ids
     found.update(
         each.page_id
         for each, opened in slots
-        if each.role == "tool" and exchange.own_result(opened, calls)
+        if each.role == "tool" and own_calls.brings(opened.message, calls)
     )
     return found
 
@@ -200,11 +201,18 @@ def shortened(
     frame = count(write(choice, opened, 0))
     through = _in_line if choice.place == "context" else in_string
     kept = fitting(text, room - frame, count=count, through=through)
-    for shorter in _shorter(min(kept, len(text) - 1)):
+    # A picture makes way before any word does.
+    most = len(text) if _has_media(choice, opened) else len(text) - 1
+    for shorter in _shorter(min(kept, most)):
         spent = count(write(choice, opened, shorter))
         if spent <= room:
             return choice._replace(cut=shorter), spent
     return choice, 0
+
+
+def _has_media(choice: Choice, opened: Opened) -> bool:
+    spoken = opened.slot is not None and choice.candidate.level == FULL
+    return spoken and any(weights(opened.message))
 
 
 def _shorter(length: int) -> Iterator[int]:

@@ -28,8 +28,8 @@ from memoryhub.kernel.levels.contexts import (
     Texts,
 )
 from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.request_shapes import SHAPES
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.messages.writing import FORMATS, Ids
 from memoryhub.kernel.packing import choosing, conversation, filling, requests
 from memoryhub.kernel.packing.choosing import (
     Candidate,
@@ -182,13 +182,15 @@ class _Packer:
         self.refs: dict[tuple[Any, ...], Ref] = {}
         self.shown_pages: dict[Ref, conversation.ShownPage] = {}
         self.packer = requests.packer(wanted.format, wanted.instructions_role)
-        self.shape = SHAPES[wanted.format]
+        self.vendor = wanted.format
+        listed = tools.listed(wanted.tools, wanted.own_tools, texts)
+        self.names = requests.new_ids(listed).names
         self.called = self._called()
         self.forms = [each for each in wanted.newest if not _instructs(each)]
 
     def _called(self) -> set[str]:
         """Names of all tools that the request may need a definition of."""
-        if not self.shape.apart:
+        if not FORMATS[self.vendor].apart:
             return set()
         pages = (Choice(each, "history") for each in self.wanted.candidates)
         own = {tools.PAGE_LIST, tools.PAGE_FAULT}
@@ -236,7 +238,11 @@ class _Packer:
         offered = self._offered(fixed, limit)
         if offered is not None:
             text = requests.listed(
-                offered, self.texts, thread=wanted.thread, shape=self.shape
+                offered,
+                self.texts,
+                thread=wanted.thread,
+                vendor=self.vendor,
+                ids=Ids(names=self.names),
             )
             tokens = fixed + sum(count(each + ",") for each in text)
             sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
@@ -256,7 +262,7 @@ class _Packer:
         return Ref(place.seq, place.level, cut, place.elsewhere(self.wanted.thread))
 
     def _framing(self, listed: str) -> int:
-        return self.count(requests.framing(self.shape, listed, self.called))
+        return self.count(requests.framing(self.vendor, listed, self.called))
 
     def _offered(self, fixed: int, limit: int) -> Manifest | None:
         """What the exchange was offered before, so that its start stays; else anew."""
@@ -337,7 +343,7 @@ class _Packer:
                 spoken.append(index)
                 continue
             exact = self.wanted.exact
-            cost = self._counted([each]) if exact else each.candidate.cost
+            cost = self._counted([each]) if exact else _cost(each)
             units[index] = Unit((each,), cost)
         shown, done = [self._shown_page(choices[index]) for index in spoken], 0
         for group in conversation.groups(shown):
@@ -353,17 +359,29 @@ class _Packer:
     ) -> int:
         if self.wanted.exact:
             return self._counted(choices)
-        cost = sum(each.candidate.cost for each in choices)
-        if conversation.is_self_contained(group):
-            return cost
-        # Nobody can say it, so it stands as what memory brings.
-        pages = (each.candidate.page_id for each in choices)
-        return cost + sum(weights.fetching(each) for each in pages)
+        # What nobody can say stands as what memory brings.
+        return sum(
+            _cost(each) + (0 if page.message else weights.fetching(_id(each)))
+            for each, page in zip(choices, group, strict=True)
+        )
 
     def _counted(self, choices: Sequence[Choice]) -> int:
         pages = [self._shown_page(each) for each in choices]
-        written = conversation.messages(pages, shape=self.shape)
-        return sum(self.count(text + ",") for each in written for text in each)
+        running, media = (
+            choices[0].place == "exchange",
+            [m for p in pages for m in p.media],
+        )
+        return sum(
+            conversation.weigh(text + ",", media, self.count)
+            for each in self._messages(pages, running=running)
+            for text in each
+        )
+
+    def _messages(
+        self, pages: Sequence[conversation.ShownPage], *, running: bool
+    ) -> list[list[str]]:
+        ids = Ids(names=self.names)
+        return conversation.messages(pages, self.vendor, ids=ids, running=running)
 
     def true(self, unit: Unit) -> int:
         """Return the true cost of units as they stand in the request."""
@@ -442,7 +460,7 @@ class _Packer:
 
     def _write(self, choice: Choice, opened: Opened, cut: int | None) -> str:
         pages = [self._shown_page(choice._replace(cut=cut))]
-        written = conversation.messages(pages, shape=self.shape)
+        written = self._messages(pages, running=choice.place == "exchange")
         return "".join(text + "," for each in written for text in each)
 
     def _ref(self, choice: Choice) -> Ref:
@@ -470,6 +488,10 @@ def _cost(choice: Choice) -> int:
     return choice.candidate.cost
 
 
+def _id(choice: Choice) -> str:
+    return choice.candidate.page_id
+
+
 def _brought(page: Candidate) -> bool:
     """Whether memory brings it, whoever said it once."""
     return page.recalled or page.slot is None or page.part is not None
@@ -485,7 +507,8 @@ def _instructs(page: Candidate) -> bool:
 
 def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
     text = rendered.sections[section.name]
-    return replace(section, bytes=len(text.encode()), tokens=count(text))
+    tokens = conversation.weigh(text, rendered.media, count)
+    return replace(section, bytes=len(text.encode()), tokens=tokens)
 
 
 def _packed(
@@ -503,7 +526,7 @@ def _packed(
         record,
         sections=tuple(_sized(section, rendered, count) for section in record.sections),
         bytes=len(request),
-        tokens=count(rendered.request),
+        tokens=conversation.weigh(rendered.request, rendered.media, count),
         tokenizer=tokenizer.name,
     )
     pages = (*wanted.system, *wanted.candidates, *wanted.newest)

@@ -8,22 +8,26 @@ its order; then the manifest, as the result of a call; then the exchange.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, lines, manifest, tools
 from memoryhub.kernel.levels.block_lines import FENCE
 from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
-from memoryhub.kernel.levels.request_shapes import CHAT, SHAPES, Shape
+from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages.message import Medium, Vendor
+from memoryhub.kernel.messages.pieces import Format
+from memoryhub.kernel.messages.writing import FORMATS, Ids, Names
 from memoryhub.kernel.packing import conversation
-from memoryhub.kernel.packing.conversation import ShownPage
+from memoryhub.kernel.packing.conversation import Media, ShownPage
 from memoryhub.kernel.text import prompts
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import dumped, in_string
 
 #: The shape of a packer's requests, and who speaks their head.
-PACKERS: dict[str, tuple[str, str]] = {
+PACKERS: dict[str, tuple[Vendor, str]] = {
     "pack/2": ("chat", "system"),
     "pack/2-developer": ("chat", "developer"),
     "pack/2-responses": ("responses", "system"),
@@ -35,7 +39,6 @@ SECTIONS = (
     *("system", "rules", "blocks", "context", "history", "manifest", "exchange"),
     "tools",
 )
-_TALK = ("history", "exchange")
 _TOOLS = '],"tools":'
 
 
@@ -45,6 +48,8 @@ class Rendered(NamedTuple):
     request: str
     #: By section, its part of the request.
     sections: dict[str, str]
+    #: Media that stand in it.
+    media: Media = ()
 
 
 def assemble(record: Record, texts: Texts, *, thread: UUID) -> bytes:
@@ -69,7 +74,7 @@ def render(
     made = _Made(record, texts, thread, shown or {})
     tooled = _TOOLS + made.tools if made.tools else "]"
     messages = ",".join(each for _, part in made.parts for each in part)
-    return Rendered(f"{made.opening}{messages}{tooled}}}", made.sections())
+    return Rendered(f"{made.opening}{messages}{tooled}}}", made.sections(), made.media)
 
 
 def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int]]:
@@ -90,7 +95,7 @@ def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int
     return found
 
 
-def otherwise(record: Record, shape: str) -> Record:
+def otherwise(record: Record, shape: Vendor) -> Record:
     """Return the record of the same request as another API would take it."""
     before, role = PACKERS[record.packer]
     if shape == before:
@@ -98,7 +103,7 @@ def otherwise(record: Record, shape: str) -> Record:
     return replace(record, packer=packer(shape, role))
 
 
-def packer(shape: str, role: str) -> str:
+def packer(shape: Vendor, role: str) -> str:
     """Return a shape's packer; its own where nobody can speak the head."""
     return _PACKER_OF.get((shape, role)) or _PACKER_OF[shape, "system"]
 
@@ -107,21 +112,50 @@ def fenced(name: str, text: str) -> str:
     return f"<{name}>\n{text}\n</{name}>"
 
 
-def framing(shape: Shape, listed: str, called: Iterable[str] = ()) -> str:
+def framing(vendor: Vendor, listed: str, called: Iterable[str] = ()) -> str:
     """Return what a request holds beside its messages' own text: a head, tools."""
-    opening = shape.opening(" ", "developer")
-    head = ",".join([*shape.head("", "developer"), *shape.first(())]) + ","
-    defined = shape.tools(listed, called)
+    form, ids = FORMATS[vendor], new_ids(listed)
+    ids.called |= {ids.names.written(name) for name in called}
+    head = ",".join([*_head(form, "", "developer"), *writing.first(form, ())]) + ","
+    defined = writing.tools(form, listed, ids)
+    opening = _opening(form, " ")
     return f"{opening}{head}{_TOOLS}{defined}}}" if defined else f"{opening}{head}]}}"
 
 
+def new_ids(listed: str) -> Ids:
+    """Return the ids and names of a request that defines these tools, none used yet."""
+    return Ids(names=Names(each["function"]["name"] for each in _loaded(listed)))
+
+
+def _loaded(listed: str) -> Any:
+    return json.loads(listed or "[]")
+
+
+def _opening(form: Format, head: str) -> str:
+    """The request up to its first message."""
+    system = f'"system":{dumped(head)},' if form.apart and head else ""
+    return f'{{{system}"{form.field}":['
+
+
+def _head(form: Format, head: str, role: str) -> list[str]:
+    """The messages of the head."""
+    return [] if form.apart else [dumped({"role": role, "content": head})]
+
+
+def _before_head(form: Format, role: str) -> str:
+    """The part of the request before the head's text."""
+    if form.apart:
+        return '{"system":"'
+    return f'{_opening(form, "")}{{"role":"{role}","content":"'
+
+
 def listed(
-    offered: Manifest, texts: Texts, *, thread: UUID, shape: Shape = CHAT
+    offered: Manifest, texts: Texts, *, thread: UUID, vendor: Vendor, ids: Ids
 ) -> list[str]:
     """Return the messages that list the other pages there are."""
     text = manifest.offered_text(offered, texts=texts, thread=thread)
     seed = f"list {offered.turn}"
-    return conversation.call(tools.PAGE_LIST, {}, text, seed=seed, shape=shape)
+    return writing.call(tools.PAGE_LIST, {}, text, seed=seed, vendor=vendor, ids=ids)
 
 
 def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage:
@@ -147,29 +181,28 @@ class _Made:
         self._record, self._texts, self._thread = record, texts, thread
         self._shown = shown
         self._sections = {section.name: section for section in record.sections}
-        shape, self._role = PACKERS[record.packer]
-        self._shape = SHAPES[shape]
+        self._vendor, self._role = PACKERS[record.packer]
+        self._form = FORMATS[self._vendor]
         #: How many messages each ref of a section has become.
         self.lengths: dict[str, list[int]] = {}
-        self._called = set[str]()
+        self.media: list[tuple[Medium, int]] = []
+        defined = tools.listed(record.tools, record.own_tools, texts)
+        self._ids = new_ids(defined)
         head = "\n\n".join(self._head())
-        self.opening = self._shape.opening(head, self._role)
-        talk = self._talk()
+        self.opening = _opening(self._form, head)
+        history = self._talk("history")
         offered = record.manifest and listed(
-            record.manifest, texts, thread=thread, shape=self._shape
+            record.manifest, texts, thread=thread, vendor=self._vendor, ids=self._ids
         )
         self.parts: list[tuple[str, list[str]]] = [
-            ("system", self._shape.head(head, self._role) if head else []),
-            ("history", talk["history"]),
+            ("system", _head(self._form, head, self._role) if head else []),
+            ("history", history),
             ("manifest", offered or []),
-            ("exchange", talk["exchange"]),
+            ("exchange", self._talk("exchange")),
         ]
         spoken = (text for _, part in self.parts for text in part)
-        self.parts.insert(0, ("", self._shape.first(spoken)))
-        defined = tools.listed(record.tools, record.own_tools, texts)
-        if offered:
-            self._called.add(tools.PAGE_LIST)
-        self.tools = self._shape.tools(defined, self._called)
+        self.parts.insert(0, ("", writing.first(self._form, spoken)))
+        self.tools = writing.tools(self._form, defined, self._ids)
 
     def sections(self) -> dict[str, str]:
         """Return each section of the record as text, as it stands in the request."""
@@ -182,7 +215,7 @@ class _Made:
 
     def within_head(self) -> Iterator[tuple[int, int]]:
         """Yield where prose and pages stand in the head."""
-        at = len(self._shape.before_head(self._role))
+        at = len(_before_head(self._form, self._role))
         blank = len(in_string("\n\n"))
         for text in self._prose():
             size = len(in_string(text).encode())
@@ -203,28 +236,18 @@ class _Made:
             yield at, at + size
             at += size + len(in_string("\n"))
 
-    def _talk(self) -> dict[str, list[str]]:
-        """History and exchange, which share the ids of their calls."""
-        found, seen = dict[str, list[str]](), set[str]()
-        for name in _TALK:
-            refs = self._refs(name)
-            shown = [self._shown_page(ref) for ref in refs]
-            own = conversation.messages(shown, seen=seen, shape=self._shape)
-            self._called |= self._names(shown)
-            self.lengths[name] = [len(part) for part in own]
-            found[name] = [message for part in own for message in part]
-        return found
+    def _talk(self, name: str) -> list[str]:
+        """History or exchange, which share the ids of their calls."""
+        shown = [self._shown_page(ref) for ref in self._refs(name)]
+        running = name == "exchange"
+        own = conversation.messages(shown, self._vendor, ids=self._ids, running=running)
+        self.media += (each for page in shown for each in page.media)
+        self.lengths[name] = [len(part) for part in own]
+        return [message for part in own for message in part]
 
     def _shown_page(self, ref: Ref) -> ShownPage:
         found = self._shown.get(ref)
         return found or shown_page(ref, self._texts, thread=self._thread)
-
-    def _names(self, shown: Sequence[ShownPage]) -> set[str]:
-        """Of the tools that are called, where each must have its definition."""
-        if not self._shape.apart:
-            return set()
-        brought = any(each.role is None for each in shown)
-        return conversation.called(shown) | ({tools.PAGE_FAULT} if brought else set())
 
     def _refs(self, name: str) -> tuple[Ref, ...]:
         section = self._sections.get(name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memoryhub.kernel.levels import exchange
-from memoryhub.kernel.levels.opened import Opened, slot_modality, text_of_slot
-from memoryhub.kernel.levels.tools import PAGE_SEARCH
+from memoryhub.kernel.levels import own_calls
+from memoryhub.kernel.levels.opened import slot_modality
+from memoryhub.kernel.messages import reading
+from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import BLOCK, slot_page_id, slot_type
+from memoryhub.kernel.state.pages import BLOCK
 
 #: Of a page's content or meta what is no text of anybody.
 _MIME = ("url", "mime_type")
@@ -51,31 +52,12 @@ def page_of(event: Event) -> str:
 def _of_slot(event: SlotAppended, content: Any) -> str | None:
     if event.carries is not None:
         return None
-    opened = Opened(
-        page_id=slot_page_id(event.index),
-        type=slot_type(event.role),
-        modality=slot_modality(content),
-        content=content,
-        role=event.role,
-        slot=event.index,
-    )
-    if exchange.own_result(opened, set()) or _searches(opened):
+    message = reading.read(content, role=event.role)
+    if own_calls.brings(message) or own_calls.searches(message):
         return None
-    if opened.modality != "text":
+    if slot_modality(content) != "text":
         return "\n".join(_lines(content))
-    text: str = text_of_slot(content)[1]
-    return text
-
-
-def _searches(opened: Opened) -> bool:
-    """Whether it only searches or fetches, or is the answer to a search."""
-    if exchange.calls_only_ours(opened):
-        return True
-    content = opened.content
-    if not isinstance(content, dict):
-        return False
-    names = {exchange.called_name(call) for call in content.get("tool_calls") or ()}
-    return content.get("name") == PAGE_SEARCH or names == {PAGE_SEARCH}
+    return words(message)
 
 
 def _of_page(content: Any) -> Any:

@@ -5,18 +5,19 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.levels import message_shapes
+from memoryhub.kernel.messages import reading
+from memoryhub.kernel.messages.words import part_words
 
 
 class ToolCall(NamedTuple):
     """A tool that the assistant called."""
 
     name: str
-    #: As it was sent: text of JSON mostly, or an object.
-    arguments: Any
+    #: As it was sent, mostly the text of a JSON object.
+    arguments: str
     #: None if it has none that pairs it with a result.
     call_id: str | None
 
@@ -54,26 +55,14 @@ def messages_of(
 
 def speaks(content: Any) -> bool:
     """Return whether an assistant's message has words, not only calls."""
-    messages = message_shapes.read(content)
-    if messages is None:
-        return content not in (None, "", [], {})
-    return any(message.get("content") for message in messages)
+    message = reading.read(content)
+    return bool(message.refusal or any(map(part_words, message.parts)))
 
 
 def tool_calls(content: Any) -> tuple[ToolCall, ...]:
-    """Return the tools that an assistant's message calls; what is none is left out."""
-    found = message_shapes.read(content) or []
-    return tuple(call for message in found for call in _calls(message))
-
-
-def _calls(message: dict[str, Any]) -> Iterator[ToolCall]:
-    listed = message.get("tool_calls")
-    for call in listed if isinstance(listed, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            call_id = call.get("id")
-            yield ToolCall(
-                name=function["name"],
-                arguments=function.get("arguments"),
-                call_id=call_id if isinstance(call_id, str) else None,
-            )
+    """Return the tools that an assistant's message calls; what has no name is none."""
+    return tuple(
+        ToolCall(name=each.name, arguments=each.arguments, call_id=each.id)
+        for each in reading.read(content).calls
+        if each.name
+    )

@@ -9,14 +9,19 @@ from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.formats.transcripts import Message
 from memoryhub.kernel.levels import (
     costs,
-    exchange,
     lines,
     making,
-    message_shapes,
+    own_calls,
     tokens,
 )
-from memoryhub.kernel.levels.opened import Opened, body, slot_modality
-from memoryhub.kernel.levels.tokens import Tokenizer
+from memoryhub.kernel.levels.opened import (
+    Opened,
+    body,
+    message_tokens,
+    slot_modality,
+)
+from memoryhub.kernel.levels.tokens import Count, Tokenizer
+from memoryhub.kernel.messages import reading
 from memoryhub.kernel.state.pages import FULL, Modality, slot_page_id, slot_type
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import role_of
@@ -37,19 +42,24 @@ class Measured(NamedTuple):
 def of_slot(slot: NewSlot, content: Any) -> NewSlot:
     """Return the slot with its cost and modality; its tokens stay as counted.
 
+    Without one by its client the role is the message's own, but for the system's.
     Some APIs have the user say what tools have brought: its role is the tool's.
     """
-    if role_of(slot) in (None, "user") and (role := message_shapes.role(content)):
-        slot = replace(slot, role=role)
+    said, sent = reading.read(content), role_of(slot)
+    if sent in (None, "user") and said.results and said.role in ("user", "tool"):
+        slot = replace(slot, role="tool")
+    elif sent is None and said.role in ("user", "assistant"):
+        slot = replace(slot, role=said.role)
     opened = _slot_page(slot, content)
+    message = opened.message
     cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)
     return replace(
         slot,
         cost=cost,
         modality=opened.modality,
-        calls=exchange.calls_tools(opened),
-        own_calls=exchange.calls_only_ours(opened),
-        answers=exchange.answered_call(opened),
+        calls=bool(message.calls),
+        own_calls=own_calls.ids_alone(message),
+        answers=own_calls.answered(message),
     )
 
 
@@ -65,7 +75,7 @@ def of_message(
         to_name=message.to_name,
         type=message.type,
         content=message.text,
-        tokens=tokenizer.count(tokens.text_of(message.content)),
+        tokens=content_tokens(message.content, tokenizer.count),
         counted_by=counted_by,
         role=message.role,
         agent_at=message.agent_at,
@@ -81,7 +91,7 @@ def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot
     if slot.counted_by is None:
         return slot
     opened, count = _slot_page(slot, strict_json.kept(slot.content)), tokenizer.count
-    counted = count(_text(opened))
+    counted = _counted(opened, count)
     cost = max(costs.cost(opened, count=count), counted)
     made = making.made_of(opened, version=1, count=count) if cost > largest else None
     return replace(
@@ -94,7 +104,7 @@ def of_page(
 ) -> Measured:
     """Measure a page at FULL; `sent` are its tokens as its agent has counted them."""
     if sent is None:
-        counted = tokenizer.count(_text(opened))
+        counted = _counted(opened, tokenizer.count)
         cost = costs.cost(opened, count=tokenizer.count)
         return Measured(counted, cost, opened.modality, tokenizer.name)
     cost = scaled(costs.cost(opened), opened, tokens=sent)
@@ -123,12 +133,20 @@ def scaled(cost: int, opened: Opened, *, tokens: int) -> int:
 
 def estimate_of(opened: Opened) -> int:
     """Estimate the tokens of a page at FULL by est/1."""
-    return tokens.estimate(_text(opened))
+    return _counted(opened, tokens.estimate)
 
 
-def _text(opened: Opened) -> str:
+def content_tokens(content: Any, count: Count) -> int:
+    """Count the tokens of what a slot's content says."""
+    return message_tokens(reading.read(content), count)
+
+
+def _counted(opened: Opened, count: Count) -> int:
+    if opened.slot is not None:
+        return message_tokens(opened.message, count)
     if opened.modality not in ("text", "structured"):
         # A model is shown its line, whatever bytes stand behind that.
-        return lines.line(opened)
+        return count(lines.line(opened))
     found = body(opened, level=FULL)
-    return found if isinstance(found, str) else tokens.text_of(found)
+    text = found if isinstance(found, str) else strict_json.as_sent(found).decode()
+    return count(text)

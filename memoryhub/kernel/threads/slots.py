@@ -15,6 +15,7 @@ from memoryhub.kernel.commands import AppendSlots, Draft, MadeLevels, NewSlot
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.messages.reading import ROLES
 from memoryhub.kernel.paging import groups, pins, residency, working_set
 from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.paging.lookups import Found
@@ -44,7 +45,7 @@ class Carried(NamedTuple):
     source: PlaceBody
 
 
-_CHAT_ROLES = {f"chat.{role}": role for role in ("user", "assistant", "tool", "system")}
+_CHAT_ROLES = {f"chat.{name}": role for name, role in ROLES.items()}
 
 
 def append(decision: Decision, command: AppendSlots, pages: PageTable) -> None:
@@ -200,7 +201,7 @@ def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
 
 def role_of(slot: NewSlot) -> Role | None:
     """Return the role as sent, else that of a `chat.<role>` type."""
-    return slot.role or _CHAT_ROLES.get(slot.type)  # type: ignore[return-value]  # closed words
+    return slot.role or _CHAT_ROLES.get(slot.type)
 
 
 def _fetched(decision: Decision, slot: NewSlot, pages: PageTable) -> Carried | None:

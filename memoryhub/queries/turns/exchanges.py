@@ -14,7 +14,7 @@ from django.db.models import Q, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.levels.tokens import text_of
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
@@ -46,7 +46,7 @@ class Exchange:
         """Give the words of the question; none once it is erased."""
         if self.question is None or self.question.erased:
             return ""
-        return text_of(self.question.content)
+        return content_words(self.question.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from memoryhub.kernel.knowledge.consolidation import (
     Failure,
 )
 from memoryhub.kernel.knowledge.facts import FactAsserted, NewFact
-from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.state.knowledge import Consolidated
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.server.clock import clock
@@ -250,10 +250,10 @@ def _predicates(subject: Subject) -> list[str]:
 def _lines(due: Due) -> str:
     """The exchange, each line of it behind a bar, so that it ends nothing."""
     episode = due.episode
-    texts = [("user", tokens.text_of(episode.input.content))]
+    texts = [("user", content_words(episode.input.content))]
     texts += [("tool", call.name) for _, call in episode.tool_calls]
     if episode.output is not None and not episode.output.erased:
-        texts.append(("assistant", tokens.text_of(episode.output.content)))
+        texts.append(("assistant", content_words(episode.output.content)))
     whole = "\n".join(f"{role}: {text}" for role, text in texts)
     if len(whole) > _READ:
         whole = f"{whole[: _READ // 2]}\n[…]\n{whole[-_READ // 2 :]}"

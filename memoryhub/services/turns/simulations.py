@@ -26,7 +26,8 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import Message
-from memoryhub.kernel.levels import making, tokens
+from memoryhub.kernel.levels import making
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.paging.page_commands import (
@@ -103,7 +104,7 @@ class Simulation:
             if message.turn_begins:
                 self.shared.clear()
             by: By = "tool" if message.role == "tool" else "system"
-            text = tokens.text_of(message.content)
+            text = content_words(message.content)
             found = self.references.note(slot, text)
             self.shared += [(by, slots) for slots in found]
 

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import costs, lines
-from memoryhub.kernel.levels.exchange import Shown, as_text, verbatim
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import dumped, in_string
 
 # What could end a line, a string, a fence or a page, and anything else.
 hostile = st.lists(
@@ -234,8 +233,7 @@ def test_short_and_cjk_texts_count(text: str) -> None:
         cost = costs.cost(opened)
         line = in_string(lines.line(opened) + "\n")
         assert cost >= estimate(line) > 0
-        assert cost >= estimate(as_text(Shown(opened)) + ",")
-        assert cost >= estimate(verbatim(Shown(opened)) + ",")
+        assert cost >= estimate(dumped(opened.content) + ",")
 
 
 def test_a_page_costs_its_framing_and_escapes() -> None:

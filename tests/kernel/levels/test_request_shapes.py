@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import message_shapes
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn
@@ -99,7 +98,7 @@ CAME = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
 @given(
     steps=STEPS,
     config=CONFIGS,
-    shape=st.sampled_from(FORMATS),
+    shape=st.sampled_from([*FORMATS]),
     words=st.sampled_from([0, 10, 150]),
 )
 def test_valid_in_every_format(
@@ -133,8 +132,7 @@ def spoken(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
     """The request that follows what was said, and one more word of the user."""
     loop = Loop(mode="passive", **config)
     for content in came:
-        role = message_shapes.role(content) or content["role"]
-        loop.say(role, content)
+        loop.say(None, content)
     loop.do(BeginTurn(slots=(slot_of("user", "Thanks."),)))
     return loop, json.loads(loop.request().request)
 
@@ -205,4 +203,4 @@ def test_what_a_model_wrote_is_an_object_for_who_wants_one() -> None:
     wrong = json.loads(json.dumps(CHAT).replace(json.dumps(ARGUMENTS), '"{oops"'))
     _, request = spoken(wrong, format="anthropic")
     used = request["messages"][1]["content"][1]
-    assert used["input"] == {"arguments": "{oops"}
+    assert used["input"] == {"input": "{oops"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate, text_of
+from memoryhub.kernel.levels.tokens import estimate
 
 
 def by_the_definition(text: str) -> int:
@@ -40,17 +40,3 @@ def test_an_estimate_is_the_sum_of_its_weights(text: str) -> None:
 )
 def test_known_counts(text: str, count: int) -> None:
     assert estimate(text) == count
-
-
-def test_a_message_counts_its_text_parts_and_tool_calls() -> None:
-    message = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "hello"}, {"type": "image_url"}],
-        "tool_calls": [{"function": {"name": "look", "arguments": '{"x":1}'}}],
-    }
-    assert text_of(message) == 'hello\nlook({"x":1})'
-
-
-def test_other_json_counts_as_it_was_sent() -> None:
-    assert text_of({"b": 1, "a": 2}) == '{"b":1,"a":2}'
-    assert text_of("plain") == "plain"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels.opened import Opened, slot_modality
-from memoryhub.kernel.levels.tools import OWN
+from memoryhub.kernel.messages.writing import Ids
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from tests.oracles.loops import asks
@@ -92,7 +92,8 @@ def shown_slot(index: int, role: str | None, content: Any, **fields: Any) -> Sho
 
 
 def written(pages: list[ShownPage]) -> list[dict[str, Any]]:
-    return [json.loads(m) for each in conversation.messages(pages) for m in each]
+    texts = conversation.messages(pages, "chat", ids=Ids())
+    return [json.loads(text) for each in texts for text in each]
 
 
 SHOWN = st.sampled_from(
@@ -157,12 +158,15 @@ def test_a_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
 
 
 @pytest.mark.parametrize("kept", [[1], [2]])
-def test_half_a_group_is_brought_by_a_tool(kept: list[int]) -> None:
+def test_half_a_group_is_made_whole(kept: list[int]) -> None:
     whole = {1: shown_slot(1, "assistant", CALL), 2: shown_slot(2, "tool", RESULT)}
     call, result = written([whole[n] for n in kept])
-    assert call["tool_calls"][0]["function"]["name"] in OWN
-    assert result["tool_call_id"] == call["tool_calls"][0]["id"]
-    assert {1: "lookup({})", 2: "Row 1. Row 2."}[kept[0]] in result["content"]
+    assert (
+        call["tool_calls"][0]["function"]["name"] == {1: "lookup", 2: "tool"}[kept[0]]
+    )
+    assert result["tool_call_id"] == call["tool_calls"][0]["id"] == "call_1"
+    none = "[no result was recorded]"
+    assert result["content"] == {1: none, 2: "Row 1. Row 2."}[kept[0]]
 
 
 def test_an_id_that_comes_twice_is_written_anew_on_both_sides() -> None:

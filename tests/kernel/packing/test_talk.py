@@ -252,7 +252,9 @@ def test_used_equals_what_shows(
         )
         stubs = [ref for section in packed.record.sections for ref in section.refs]
         stubs = [ref for ref in stubs if ref.cut == 0]
-        assert shown <= turn.used + 90 * len(stubs)
+        # What was never answered says so, as the pickiest server wants it.
+        unanswered = packed.request.count(b"[no result was recorded]")
+        assert shown <= turn.used + 90 * len(stubs) + 60 * unanswered
 
 
 def test_results_stand_though_their_calls_are_too_large() -> None:

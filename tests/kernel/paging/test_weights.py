@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memoryhub.kernel.levels import costs
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.messages.writing import Ids
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.paging import weights
@@ -42,7 +43,7 @@ def entry(opened: Opened, cost: int) -> Entry:
 
 
 def taken(page: ShownPage, count: Count) -> int:
-    (written,) = conversation.messages([page])
+    (written,) = conversation.messages([page], "chat", ids=Ids())
     return sum(count(text + ",") for text in written)
 
 

@@ -9,9 +9,9 @@ from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import Request
 from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.levels.opened import body
 from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.paging.page_commands import MapPage
 from memoryhub.kernel.state.page_events import PageCompressed
 from memoryhub.kernel.state.pages import Entry
@@ -70,7 +70,7 @@ def assert_exact(agent: Agent, page_id: str) -> Entry:
         if held is not None:
             shown = envelopes.open_level(row, entry, level)
             text = body(shown, level=level)
-            plain = text if isinstance(text, str) else tokens.text_of(text)
+            plain = text if isinstance(text, str) else content_words(text)
             assert held.tokens == count(plain), level
     return entry
 
