@@ -48,7 +48,10 @@ def _medium(part: Part) -> Json | None:
     if medium is None:
         return None
     if part.kind == "image" and (url := pieces.image_url(medium)):
-        detail = {"detail": medium.detail} if medium.detail in pieces.DETAILS else {}
+        stated = medium.detail in pieces.DETAILS
+        # Responses want one in any case; here that goes without saying.
+        stated &= medium.detail != "auto" or part.vendor == "chat"
+        detail = {"detail": medium.detail} if stated else {}
         return {"type": "image_url", "image_url": {"url": url, **detail}}
     if (
         part.kind == "audio"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.messages import writing
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.paging_config import FORMATS
@@ -118,7 +119,7 @@ def test_valid_in_every_format(
         assert estimate(packed.request.decode()) == packed.tokens <= budget
         paging = talk.state.paging
         assert paging.used <= paging.settings.usable < budget - reserved + (not words)
-        for other in FORMATS:
+        for other in writing.FORMATS:
             record = requests.otherwise(packed.record, other)
             again = requests.assemble(record, talk.texts, thread=talk.state.id)
             require_request(other, json.loads(again))

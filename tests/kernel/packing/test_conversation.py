@@ -161,12 +161,13 @@ def test_a_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
 def test_half_a_group_is_made_whole(kept: list[int]) -> None:
     whole = {1: shown_slot(1, "assistant", CALL), 2: shown_slot(2, "tool", RESULT)}
     call, result = written([whole[n] for n in kept])
-    assert (
-        call["tool_calls"][0]["function"]["name"] == {1: "lookup", 2: "tool"}[kept[0]]
-    )
+    name, text = {
+        1: ("lookup", "[no result was recorded]"),
+        2: ("tool", "Row 1. Row 2."),
+    }[kept[0]]
+    assert call["tool_calls"][0]["function"]["name"] == name
     assert result["tool_call_id"] == call["tool_calls"][0]["id"] == "call_1"
-    none = "[no result was recorded]"
-    assert result["content"] == {1: none, 2: "Row 1. Row 2."}[kept[0]]
+    assert result["content"] == text
 
 
 def test_an_id_that_comes_twice_is_written_anew_on_both_sides() -> None:
