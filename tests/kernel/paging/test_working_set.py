@@ -99,7 +99,7 @@ def test_settings_reach_the_budget(
     usable = budget - reserved
     for size in sizes:
         before = bench.paging.used
-        events = append(bench, size)
+        events = append(bench, size, role="tool")
         ran = bool(only(events, PageEvicted))
         assert ran == (before > 0 and before + size > at * usable)
         if ran and size <= int(to * usable):

@@ -57,7 +57,7 @@ LIFE: list[tuple[int, Callable[[Threads, random.Random], Any]]] = [
 
 
 def _messages(dice: random.Random) -> list[tuple[int, str]]:
-    sizes, roles = [5, 30, 80, 200, 500, 900], ["user", "assistant", "tool", "tool"]
+    sizes, roles = [5, 30, 80, 200, 500, 900], ["user", "user", "system"]
     return [
         (dice.choice(sizes), dice.choice(roles)) for _ in range(dice.choice([1, 1, 4]))
     ]

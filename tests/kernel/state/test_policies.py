@@ -103,7 +103,7 @@ def test_the_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
     assert order(bench) == sorted(
         scores, key=lambda each: (scores[each], int(each[1:]))
     )
-    events = only(bench.do(AppendSlots(slots=(slot(600), slot(600)))), PageEvicted)
+    events = only(bench.do(AppendSlots(slots=(slot(600),))), PageEvicted)
     assert [event.page_id for event in events] == order_of(events)
     assert {event.policy for event in events} == {policy}
 

@@ -179,9 +179,9 @@ def test_update_never_served_stale() -> None:
         make(bench, page("a", 100), page("b", 100, map=False))
         for name in ("a", "b"):
             bench.do(WriteLevels(made=made(name, 40)))
-            bench.do(rewrite(name, 70))
+            bench.do(rewrite(name, 170))
             bench.do(FaultPage(page_id=name, level=2))
-            assert bench.frame(name).tokens == 70
+            assert bench.frame(name).tokens == 170
             assert bench.frame(name).entry == bench.rows.live[name]
             assert bench.frame(name).entry.version == 2
 
