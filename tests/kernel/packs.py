@@ -10,9 +10,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import costs, lines
+from memoryhub.kernel.levels import costs
 from memoryhub.kernel.levels.contexts import Policies, Record
-from memoryhub.kernel.levels.lines import Parsed
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import context_records, packers, packing
@@ -138,31 +137,6 @@ class Thread:
         fates = [*packed.included, *cut, *packed.omitted]
         pages = (*wanted.system, *wanted.candidates, *wanted.newest)
         assert sorted(fates) == sorted({page.page_id for page in pages})
-
-
-def developer(packed: Packed) -> str:
-    messages = json.loads(packed.request)["messages"]
-    texts = [
-        message["content"] for message in messages if message["role"] == "developer"
-    ]
-    assert len(texts) <= 1
-    return texts[0] if texts else ""
-
-
-def context(packed: Packed) -> list[Parsed]:
-    _, fence, rest = developer(packed).partition("<VM:CONTEXT>\n")
-    # The rules name the fence too, so the section is the last one that opens.
-    if "<VM:CONTEXT>\n" in rest:
-        rest = rest.rpartition("<VM:CONTEXT>\n")[2]
-    inside, closed, _ = rest.partition("\n</VM:CONTEXT>")
-    return (
-        [lines.parse(line) for line in inside.split("\n")] if fence and closed else []
-    )
-
-
-def exchange(packed: Packed) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = json.loads(packed.request)["messages"]
-    return [message for message in messages if message["role"] != "developer"]
 
 
 def call(name: str, call_id: str = "c1", **more: Any) -> dict[str, Any]:
