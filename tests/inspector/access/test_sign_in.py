@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from io import BytesIO
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.core.handlers.asgi import ASGIRequest
 from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from inspector.access import access
 from inspector.access.access import SEEN, SIGNED_IN, is_near
 from memoryhub.journal import writer
 from memoryhub.models.access.operators import SignInFailure
@@ -166,11 +169,36 @@ def test_near_is_who_asks_this_machine_on_this_machine(
         *("Forwarded", "Via", "X-Real-IP", "X-Client-IP", "X-Original-Host"),
         *("X-Forwarded-For", "x-forwarded-host", "X-Forwarded-Proto", "X-Forwarded"),
         *("True-Client-IP", "CF-Connecting-IP", "X-Envoy-External-Address"),
+        *("Client-IP", "Fly-Client-IP", "X-ProxyUser-Ip", "X_Forwarded_For"),
+        *("clientip", "Remote-Addr", "X-Azure-SocketIP", "CF-Connecting-IPv6", "X-Via"),
     ],
 )
 def test_what_was_passed_on_is_not_near(header: str) -> None:
     """Else whoever asks a proxy for `localhost` would be let in by a password alone."""
     assert not is_near("127.0.0.1", host="localhost", headers=["Host", header])
+
+
+@pytest.mark.parametrize(("header", "near"), [("accept", True), ("client_ip", False)])
+def test_a_header_that_django_leaves_out_counts(header: str, *, near: bool) -> None:
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost"), (header.encode(), b"203.0.113.9")],
+    }
+    assert access.near(ASGIRequest(scope, BytesIO())) is near
+
+
+def test_what_a_browser_sends_keeps_it_near() -> None:
+    """Else nobody could sign in by a password at the machine itself."""
+    sent = (
+        "Host Connection User-Agent Accept Accept-Encoding Accept-Language Cookie"
+        " Origin Referer Priority TE DNT Cache-Control Content-Type Content-Length"
+        " Upgrade-Insecure-Requests Sec-Fetch-Site Sec-CH-UA-Platform Sec-GPC"
+        " Sec-WebSocket-Key HX-Request HX-Current-URL X-CSRFToken Authorization"
+    )
+    assert is_near("127.0.0.1", host="localhost", headers=sent.split())
 
 
 def test_where_hosts_are_set_nobody_is_near(settings: Settings) -> None:
