@@ -58,8 +58,8 @@ def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None
         return
     frame = decision.paging.frames.get(found.live.page_id)
     call = None if command.call_id is None else pages.digest(command.call_id)
-    repeated = any(earlier == call for earlier, _ in decision.paging.calls)
-    if frame is not None and (repeated or _shows(frame, command)):
+    # Nor does a repeated call id tell more: a model may have asked for something else.
+    if frame is not None and _shows(frame, command):
         _reference(decision, command, found)
         return
     if command.range is not None:

@@ -128,6 +128,17 @@ def test_a_models_call_is_answered_by_a_line_and_the_text_as_it_is(
     assert Event.objects.filter(type="page.faulted", body__contains='"by":"model"')
 
 
+def test_a_repeated_call_id_brings_what_is_not_there_yet(agent: Agent) -> None:
+    """Another part, then all of it; some models number their calls anew each time."""
+    first, second = ({"page_id": "a", "offset": n, "limit": 64} for n in (0, 64))
+    _, _, text = call(agent, first).partition("\n\n")
+    _, _, more = call(agent, second).partition("\n\n")
+    assert more
+    assert prose(900).startswith(text + more)
+    assert "in your context already" in call(agent, first)
+    assert call(agent, {"page_id": "a", "target_level": 0}).endswith(prose(900))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
