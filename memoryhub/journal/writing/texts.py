@@ -137,7 +137,7 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             slot=event.slot,
         )
     if isinstance(event, ToolsSet):
-        return _of_tools(payload["tools"])
+        return _of_tools(payload.get("tools"))
     if isinstance(event, PageCreated | PageUpdated):
         meta = payload.get("meta", {})
         size = meta.get("dimensions")

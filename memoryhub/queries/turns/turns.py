@@ -281,7 +281,7 @@ def _used_in(
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
-    if all({ref.location(own), ref.message(own)} <= opened.keys() for _, ref in refs):
+    if opened.keys() >= {*contexts.record_places(record, own)}:
         ranges = packers.PACKERS[record.packer].ranges(record, opened, thread=own)
     for place, (name, ref) in enumerate(refs, start=1):
         text, inclusion = opened.get(ref.location(own)), inclusions.of(ref)

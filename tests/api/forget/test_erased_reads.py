@@ -13,6 +13,7 @@ from memoryhub.kernel.paging.page_commands import WriteLevels
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries.verify.context_verification import Checked, iter_checked
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client, run
 from tests.cast import factories
@@ -24,6 +25,7 @@ from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db
 
+TOOL = {"name": "look_up", "description": "Look up a flight."}
 SLOT = {"from": "a", "to": "b", "type": "t.x", "role": "user", "content": "hello you"}
 
 
@@ -48,7 +50,7 @@ def remembered(agent: Agent, client: Client) -> Thread:
 
 
 def _turn(client: Client) -> None:
-    body = {"items": [SLOT], "mode": "relaxed"}
+    body = {"items": [SLOT], "mode": "relaxed", "tools": [TOOL]}
     answer = run(client.send("POST", "/api/v1/threads/t-1/turns", body))
     assert answer.status in (200, 201), answer.body
 
@@ -143,3 +145,18 @@ def test_what_was_erased_says_so_and_the_rest_is_as_it_was(
     assert "one" in str(get("/context", 200))
     assert "two" not in str(get("/context", 200))
     sound(thread)
+
+
+def test_a_turn_whose_tools_were_erased_says_what_is_missing(
+    acme: Project, api: Client
+) -> None:
+    thread = remembered(factories.make_agent(acme), api)
+    (seq,) = Event.objects.filter(type="tools.set").values_list("seq", flat=True)
+    erase(thread, (1, seq))
+    for turn in (1, 2):
+        path = f"/api/v1/threads/t-1/turns/{turn}/context"
+        answer = run(api.send("GET", path))
+        assert (answer.status, answer.code) == (410, "page_erased")
+        assert "tools" in answer.json["detail"]
+    thread = Thread.objects.select_related("subject").get(id=thread.id)
+    assert [*iter_checked(thread)] == [Checked(turn=n, erased=True) for n in (1, 2)]

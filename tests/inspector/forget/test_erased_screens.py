@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 from django.test import Client
 
+from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.turns.turns import NewTurn, begin
 from tests.cast import factories
 from tests.cast.erasings import erase, sound
 from tests.inspector.routes import list_routes, make_family, variants
@@ -42,3 +44,16 @@ def test_screens_draw_what_is_left(agent: Agent, owner: Client, every: int) -> N
     assert max(statuses) < 500
     assert statuses[200] > 200
     sound(thread, factories.get_thread(agent, "t-1.alt"))
+
+
+def test_turns_whose_tools_were_erased_are_drawn(agent: Agent, owner: Client) -> None:
+    tools = SetTools(definitions=b'[{"function":{"name":"a"}}]', names=("a",), tokens=9)
+    for sent in (tools, None):
+        new = NewTurn(slots=[factories.make_slot()], tools=sent)
+        factories.run(begin(agent=agent, thread="t-1", new=new))
+    thread = factories.get_thread(agent)
+    seq = Event.objects.get(thread=thread, type="tools.set").seq
+    assert erase(thread, (seq, seq))
+    for path in ("1", "2", "2/request", "2/diff", "2/prefix"):
+        status = look(owner, "GET", f"/p/acme/threads/t-1/turns/{path}")
+        assert status in (200, 410), path
