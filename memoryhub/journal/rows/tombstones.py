@@ -35,9 +35,11 @@ from memoryhub.vault.keys.keys import SubjectKeys
 
 #: Shorter values, once folded, are nobody's secret alone: a yes, a seat, a greeting.
 SHORTEST: Final = 20
-#: The types of events whose sealed texts are values: all that don't recur.
+#: The types of events whose sealed texts are values: all that do not come again.
 TYPES: Final = tuple(
-    name for name, event in EVENTS.items() if event.sealed and not event.recurs
+    name
+    for name, event in EVENTS.items()
+    if event.sealed and not (event.recurs or event.resent)
 )
 #: Members that say of what kind or time a content is: many others are of the same.
 _OF_MANY: Final = frozenset({"agent_at", "mime_type", "schema_name", "started_at"})

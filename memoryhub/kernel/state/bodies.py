@@ -77,6 +77,9 @@ class Event(Body):
     #: What is sealed comes again lawfully, though it was erased before: it is said anew
     #: each time, or we made it of what is there.
     recurs: ClassVar[bool] = False
+    #: An agent sends it over and over, whatever was erased: erasing it keeps nothing
+    #: out, but what was erased elsewhere does not come back in it.
+    resent: ClassVar[bool] = False
     #: None: nobody finds it by its words.
     searched: ClassVar[Searched | None] = None
     #: Members of what is sealed that make one value, which stays out once it is erased,

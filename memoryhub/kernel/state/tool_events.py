@@ -11,7 +11,7 @@ class ToolsSet(PageEvent):
 
     event_type = "tools.set"
     sealed = True
-    recurs = True
+    resent = True
 
     #: Keyed; of the definitions.
     digest: Token

@@ -11,6 +11,7 @@ from memoryhub.errors import (
     ThreadErasedError,
     ValueErasedError,
 )
+from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -18,7 +19,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from tests.cast.factories import append, get_thread, make_page
+from memoryhub.services.memory.working_memory import submit
+from tests.cast.factories import append, get_thread, make_page, run
 from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
 from tests.services.acts import fork
 
@@ -88,6 +90,21 @@ def test_what_only_grew_old_may_be_written_again(agent: Agent, ann: Subject) -> 
     assert finish(row).state == State.COMPLETE
     assert not Tombstone.objects.filter(kind="value").exists()
     make_page(agent, "fares", thread="ann-2", text=text)
+
+
+def test_tools_that_were_erased_may_be_set_again(agent: Agent, ann: Subject) -> None:
+    """An agent sends them with each turn, and knows of no erasure."""
+    tools = SetTools(
+        definitions=b'[{"description":"Finds a flight by its number."}]',
+        names=("find",),
+        tokens=9,
+    )
+    for _ in range(2):
+        made = submit(agent=agent, thread="ann-1", command=tools)
+        seq = run(made).seq
+        thread = get_thread(agent, "ann-1")
+        finish(confirm(plan(ann, "record", thread=thread, seq=seq)))
+        assert seq not in payloads("ann-1")
 
 
 def test_a_record_is_forgotten_and_keeps_its_place(

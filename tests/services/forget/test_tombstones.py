@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,7 @@ from memoryhub.queries import tombstones as listed
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import tombstones
 from memoryhub.services.people import subjects
+from tests.api.client import Client, run
 from tests.cast import factories, graves
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +44,29 @@ def test_a_lifted_value_may_be_written_again(agent: Agent, ann: Subject) -> None
     assert ann.tombstones == 1
     (entry,) = AuditEntry.objects.filter(action="tombstone.lifted")
     assert entry.target_id == str(stone.id)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "look_up", "description": ERASED.upper()},
+        {"name": "look_up", "parameters": {"properties": {"a": {"const": ERASED}}}},
+        {"name": "look_up", "parameters": {ERASED: {}}},
+        {"name": "ann_lives_at_14_rue_des_lilas"},
+    ],
+)
+def test_an_erased_value_does_not_come_back_as_a_tool(
+    agent: Agent, ann: Subject, tool: dict[str, Any]
+) -> None:
+    graves.bury_values(ann, [("key", "ann_lives_at_14_rue_des_lilas")])
+    client = Client(key=factories.make_key(Project.objects.get())[1])
+    turn = {"items": [], "tools": [tool]}
+    for method, at, body in (
+        ("PUT", "/tools", {"items": [tool]}),
+        ("POST", "/turns", turn),
+    ):
+        answer = run(client.send(method, f"/threads/t-1{at}", body))
+        assert (answer.status, answer.code) == (410, "value_erased")
 
 
 def test_nobody_is_asked_once_the_last_is_lifted(ann: Subject) -> None:
