@@ -45,6 +45,7 @@ def as_journaled(record: Record, *, own: UUID = THREAD) -> Record:
     kept = event.model_dump_json(by_alias=True, exclude_none=True)
     return context_records.record_of(
         TurnPacked.model_validate_json(kept),
+        context_records.shown(record),
         thread_name=record.manifest.thread if record.manifest else "",
         own=own,
     )

@@ -97,7 +97,9 @@ class Loop(Bench):
         """The next turn's; those before it in an exchange have told of pages."""
         asking = selection.Options(name="talk", turn=self.state.turn_count, **fields)
         wanted = selection.wanted(self.state, asking, home=self.home())
-        packed = packing.pack(selection.continued(wanted, self.last), self.texts)
+        wanted = selection.continued(wanted, self.last)
+        wanted = selection.placed(wanted, self.texts, lambda _: estimate)
+        packed = packing.pack(wanted, self.texts)
         require_request(wanted.format, json.loads(packed.request))
         assert as_journaled(packed.record, own=self.state.id) == packed.record
         self.last = packed.record

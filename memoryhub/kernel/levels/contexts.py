@@ -36,9 +36,13 @@ class Ref(NamedTuple):
     placed: int | None = None
     #: Of a message below FULL, where it lies as it was said.
     message_at: tuple[int, UUID | None] | None = None
+    #: How much of it was shown is erased.
+    lost: bool = False
 
     def location(self, own: UUID) -> Location:
-        return Location(self.thread or own, self.seq, self.level)
+        # What nobody can show any more as it was shown lies nowhere.
+        seq = -self.seq if self.lost else self.seq
+        return Location(self.thread or own, seq, self.level)
 
     def as_json(self) -> list[Any]:
         thread = str(self.thread) if self.thread else None
@@ -118,7 +122,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One part of a request; its size is that of its text in the request's JSON."""
+    """One part of a request; its size is that of its text in the JSON, padded."""
 
     #: A closed word, of those in `requests.SECTIONS`.
     name: str
@@ -161,7 +165,7 @@ class Record:
     tools: str | None = None
     #: Of the agent's own tools.
     own_tools: Location | None = None
-    #: Of the whole request.
+    #: Of the whole request; padded.
     bytes: int = 0
     tokens: int = 0
     #: Who counted all tokens of it.

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Searched, Until
+from memoryhub.kernel.state.bodies import (
+    Body,
+    Count,
+    Event,
+    Flag,
+    Searched,
+    Size,
+    Until,
+)
 from memoryhub.kernel.state.page_events import By, PlaceBody
 from memoryhub.kernel.text.names import Name
 
@@ -18,7 +26,7 @@ class KeySet(Event):
 
     key: Name
     #: Of the value, canonical UTF-8, padded.
-    bytes: Count
+    bytes: Size
     expires_at: Until | None = None
     #: There was none of that name that counted.
     created: Flag = False

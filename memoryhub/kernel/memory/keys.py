@@ -128,7 +128,7 @@ def _set(decision: Decision, change: SetKey, *, default: timedelta | None) -> No
     decision.emit(
         events.KeySet(
             key=change.key,
-            bytes=padded(change.bytes),
+            bytes=change.bytes,
             expires_at=expires_at,
             created=entry is None,
             by=change.by,

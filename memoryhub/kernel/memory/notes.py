@@ -13,11 +13,15 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.parts import Capacity, Part
 from memoryhub.kernel.slices import Measure, Slice
-from memoryhub.kernel.state.bodies import Count, Event, Searched
+from memoryhub.kernel.state.bodies import (
+    Count,
+    Event,
+    Searched,
+    Size,
+)
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.page_events import By
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.text.padding import padded
 
 DEFAULT_MAX_NOTES = 1_000
 
@@ -46,7 +50,7 @@ class NoteAdded(Event):
     sealed = True
     searched = Searched("note", ("text",))
 
-    bytes: Count
+    bytes: Size
     #: Oldest notes that left the scratchpad for it.
     trimmed: Count = 0
     #: On whose account; None: its agent's.
@@ -95,7 +99,7 @@ def add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
         trimmed = max(0, held + 1 - limit(decision.state))
         held += 1 - trimmed
         decision.emit(
-            NoteAdded(bytes=padded(note.bytes), trimmed=trimmed, by=command.by),
+            NoteAdded(bytes=note.bytes, trimmed=trimmed, by=command.by),
             b'{"text":' + note.text + b"}",
         )
 

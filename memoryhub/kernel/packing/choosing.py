@@ -55,7 +55,8 @@ class Candidate(NamedTuple):
     at: int = 0
     #: A result that is not mapped: its calls stand, so it is named without its text.
     stub: bool = False
-    #: Characters of its text, if it is a part of it.
+    #: Of a part of its text: where it stands, in tokens, and in characters.
+    tokens: tuple[int, int | None] | None = None
     part: tuple[int, int] | None = None
 
 

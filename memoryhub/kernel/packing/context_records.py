@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 from memoryhub.kernel.levels import contexts
@@ -14,6 +16,9 @@ from memoryhub.kernel.state.context_bodies import (
 from memoryhub.kernel.state.page_events import PlaceBody, TurnPacked
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.paging_config import ESTIMATED
+
+#: Where a ref says how much of its text is shown: cut, part.
+_SHORTENED: Final = (2, 5)
 
 
 def packed(
@@ -34,7 +39,7 @@ def packed(
         tools=record.tools,
         mode=record.mode,  # type: ignore[arg-type]  # closed words
         budget=record.budget,
-        sections=[SectionBody(**section.as_json()) for section in record.sections],
+        sections=[_section_body(section) for section in record.sections],
         manifest=_manifest_body(record.manifest) if record.manifest else None,
         tokens=record.tokens,
         bytes=record.bytes,
@@ -43,6 +48,44 @@ def packed(
         own_tools=record.own_tools and place_body(record.own_tools, own),
         simulated=simulated,
     )
+
+
+def shown(record: contexts.Record) -> list[list[Any]]:
+    """Return how much is shown of each text that is shortened: cut, part. Sealed."""
+    refs = (ref for section in record.sections for ref in section.refs)
+    return [[ref.cut, ref.part] for ref in refs if ref.cut or ref.part]
+
+
+def _section_body(section: contexts.Section) -> SectionBody:
+    plain = section.as_json()
+    return SectionBody(**plain | {"refs": [_veiled(ref) for ref in plain["refs"]]})
+
+
+def _veiled(ref: list[Any]) -> list[Any]:
+    """A ref that says only that its text is shortened; by nothing kept, it is away."""
+    return [
+        True if place in _SHORTENED and value else value
+        for place, value in enumerate(ref)
+    ]
+
+
+def _section(body: SectionBody, amounts: Iterator[Sequence[Any]]) -> contexts.Section:
+    refs = tuple(_ref(each, amounts) for each in body.refs)
+    return contexts.Section(
+        name=body.name, bytes=body.bytes, tokens=body.tokens, refs=refs
+    )
+
+
+def _ref(values: list[Any], amounts: Iterator[Sequence[Any]]) -> contexts.Ref:
+    # Journals from before have amounts here.
+    if not any(each is True for each in (*values[2:3], *values[5:6])):
+        return contexts.Ref.of(values)
+    bare = [None if n in _SHORTENED else each for n, each in enumerate(values)]
+    ref, amount = contexts.Ref.of(bare), next(amounts, None)
+    if amount is None:
+        return ref._replace(lost=True)
+    cut, part = amount
+    return ref._replace(cut=cut, part=part and (part[0], part[1]))
 
 
 def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
@@ -71,15 +114,19 @@ def _place(body: PlaceBody | None, own: UUID) -> Location | None:
     return Location(UUID(body.thread) if body.thread else own, body.seq, FULL)
 
 
-def record_of(event: TurnPacked, *, thread_name: str, own: UUID) -> contexts.Record:
-    """Return the record that an event of the thread `own` stores, of that name."""
+def record_of(
+    event: TurnPacked, shown: Iterable[Sequence[Any]], *, thread_name: str, own: UUID
+) -> contexts.Record:
+    """Return the record that an event of the thread `own` stores, of that name.
+
+    `shown` is what its payload says; refs are lost that need it once that is erased.
+    """
+    amounts = iter(shown)
     return contexts.Record(
         packer=event.packer,
         mode=event.mode,
         budget=event.budget,
-        sections=tuple(
-            contexts.Section.of(section.model_dump()) for section in event.sections
-        ),
+        sections=tuple(_section(section, amounts) for section in event.sections),
         rules=event.rules,
         tools=event.tools,
         manifest=_manifest(event.manifest, thread_name) if event.manifest else None,

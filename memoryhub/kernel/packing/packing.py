@@ -46,6 +46,7 @@ from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Location
 from memoryhub.kernel.state.paging_config import Format, InstructionsRole
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.padding import padded
 
 #: Rounds of packing a little less, for a count that does not simply add up.
 _ROUNDS = 8
@@ -508,7 +509,7 @@ def _instructs(page: Candidate) -> bool:
 def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
     text = rendered.sections[section.name]
     tokens = conversation.weigh(text, rendered.media, count)
-    return replace(section, bytes=len(text.encode()), tokens=tokens)
+    return replace(section, bytes=padded(len(text.encode())), tokens=tokens)
 
 
 def _packed(
@@ -525,7 +526,7 @@ def _packed(
     record = replace(
         record,
         sections=tuple(_sized(section, rendered, count) for section in record.sections),
-        bytes=len(request),
+        bytes=padded(len(request)),
         tokens=conversation.weigh(rendered.request, rendered.media, count),
         tokenizer=tokenizer.name,
     )

@@ -30,8 +30,7 @@ def cut(
     Linear in the text.
     """
     text = shown_text(opened)
-    start = _place(text, offset, count)
-    end = _place(text, offset + limit, count)
+    start, end = characters(opened, offset, offset + limit, count=count)
     return Range(
         page_id=opened.page_id,
         version=version,
@@ -42,6 +41,15 @@ def cut(
         cost=count(costs.in_line(opened, level=0, part=(start, end))),
         next_offset=offset + limit if end < len(text) else None,
     )
+
+
+def characters(
+    opened: Opened, offset: int, end: int | None, *, count: Count = estimate
+) -> tuple[int, int]:
+    """Return where a part from one token to another stands in the text."""
+    text = shown_text(opened)
+    behind = len(text) if end is None else _place(text, end, count)
+    return _place(text, offset, count), behind
 
 
 def _place(text: str, tokens: int, count: Count) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, tools
 from memoryhub.kernel.levels.block_lines import Carried
-from memoryhub.kernel.levels.contexts import Policies, Record, Row
+from memoryhub.kernel.levels.contexts import Policies, Record, Row, Texts
 from memoryhub.kernel.levels.levels import producible
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
 from memoryhub.kernel.packing.packing import Wanted
 from memoryhub.kernel.paging import pins, precedence, weights
@@ -92,7 +94,7 @@ def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
         page = _candidate(frame, keep=scores[name], pinned=name in rules)
         page = page._replace(precedence=ranks[name])
         shown = [
-            page._replace(part=part[:2], cost=part.cost, at=part.seq)
+            page._replace(tokens=part[:2], cost=part.cost, at=part.seq)
             for part in frame.parts
         ]
         (system if system_prompt(frame.entry) else others).extend(shown or [page])
@@ -149,6 +151,24 @@ def places(wanted: Wanted) -> list[Location]:
     own += [each.place for each in wanted.blocks]
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *messages, *rows, *own])]
+
+
+def placed(wanted: Wanted, texts: Texts, count: Callable[[Candidate], Count]) -> Wanted:
+    """Return the same with parts where they stand in their texts, as each counts."""
+
+    def found(page: Candidate) -> Candidate:
+        opened = texts.get(page.location)
+        if page.tokens is None or opened is None:
+            return page
+        return page._replace(
+            part=ranges.characters(opened, *page.tokens, count=count(page))
+        )
+
+    return replace(
+        wanted,
+        system=tuple(map(found, wanted.system)),
+        candidates=tuple(map(found, wanted.candidates)),
+    )
 
 
 def continued(wanted: Wanted, previous: Record | None) -> Wanted:

@@ -88,9 +88,13 @@ def _shows(frame: Frame, command: FaultPage) -> bool:
     if not frame.parts:
         return frame.level <= command.level
     wanted = command.range
-    return wanted is not None and any(
-        part.start <= wanted.start and wanted.end <= part.end for part in frame.parts
-    )
+    return wanted is not None and any(_holds(part, wanted) for part in frame.parts)
+
+
+def _holds(part: PagePart, wanted: Range) -> bool:
+    if part.offset > wanted.offset or part.end is None:
+        return part.offset <= wanted.offset
+    return wanted.next_offset is not None and wanted.next_offset <= part.end
 
 
 def _fault_part(
@@ -118,8 +122,8 @@ def _fault_part(
     if refusal := _refusal(decision, command, wanted.tokens, cost):
         _refuse(decision, command, found, refusal)
         return
-    part = PagePart(wanted.start, wanted.end, own, decision.turn)
-    parts = tuple(sorted([*held, part]))
+    part = PagePart(wanted.offset, wanted.next_offset, own, decision.turn)
+    parts = tuple(sorted([*held, part], key=attrgetter("offset")))
     _serve(decision, command, found, _Serves(FULL, wanted.tokens, cost, parts, call))
 
 

@@ -32,7 +32,6 @@ from memoryhub.kernel.state.page_events import (
     PlaceBody,
 )
 from memoryhub.kernel.state.pages import DEFAULT_IMPORTANCE, FULL, Entry, Location
-from memoryhub.kernel.text.padding import padded
 
 
 def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> None:
@@ -98,7 +97,7 @@ def _create(
         modality=page.modality,
         tokens=page.tokens,
         cost=page.cost,
-        bytes=padded(page.bytes),
+        bytes=page.bytes,
         importance=_importance(page),
         role=page.role,
         provenance=list(page.provenance or ()),
@@ -210,7 +209,7 @@ def _updated(
         modality=command.modality or entry.modality,
         tokens=command.tokens,
         cost=command.cost,
-        bytes=None if command.bytes is None else padded(command.bytes),
+        bytes=command.bytes,
         importance=entry.importance
         if command.importance is None
         else round(command.importance, 2),

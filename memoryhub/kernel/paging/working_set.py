@@ -34,7 +34,6 @@ from memoryhub.kernel.state.page_events import (
 )
 from memoryhub.kernel.state.pages import Entry, LevelEntry
 from memoryhub.kernel.state.paging import Paging, values
-from memoryhub.kernel.text.padding import padded
 
 
 def map_page(decision: Decision, command: MapPage, pages: PageTable) -> None:
@@ -147,7 +146,7 @@ def write_made(
         role=entry.role,
         slot=entry.slot,
         producer=made.producer,
-        bytes=padded(len(made.payload)),
+        bytes=len(made.payload),
         levels=list(made.levels),
         source=place_body(entry.full.location, decision.state.id),
     )

@@ -12,6 +12,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from memoryhub.kernel.text.padding import padded
+
 #: Numbers that a client chooses have seven digits, or are ten million.
 MOST = 10_000_000
 _MIB = 1_048_576
@@ -33,6 +35,8 @@ def whole_mib(number: int) -> int:
 
 
 Count = Annotated[int, Ours()]
+#: Bytes of what is sealed: as many as its step has, whoever forgot to round.
+Size = Annotated[int, AfterValidator(padded), Ours()]
 Figure = Annotated[float, Ours()]
 Flag = Annotated[bool, Ours()]
 Instant = Annotated[datetime, Ours()]

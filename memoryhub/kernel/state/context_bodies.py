@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.state.bodies import Body, Count, Flag, Parts, Token
+from memoryhub.kernel.state.bodies import Body, Count, Flag, Parts, Size, Token
 from memoryhub.kernel.state.pages import Tier
 from memoryhub.kernel.text.names import Name
 
@@ -11,9 +11,9 @@ class SectionBody(Body):
     """A part of a request: `contexts.Section`."""
 
     name: Token
-    bytes: Count
+    bytes: Size
     tokens: Count
-    #: As `contexts.Ref` has them.
+    #: As `contexts.Ref` has them, but how much of a text is shown: that is sealed.
     refs: list[Parts]
 
 

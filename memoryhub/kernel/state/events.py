@@ -20,6 +20,7 @@ from memoryhub.kernel.state.bodies import (
     Number,
     Searched,
     Seconds,
+    Size,
     Token,
 )
 from memoryhub.kernel.state.page_events import PlaceBody, SlotPage
@@ -151,7 +152,7 @@ class SlotAppended(Event):
     #: By the thread's tokenizer, est/1 unless the agent sent its own count.
     tokens: Count
     #: Canonical UTF-8 size of the content, padded.
-    bytes: Count
+    bytes: Size
     #: Its page. None for a call of our own tools and for what answers one: the page
     #: that was fetched is shown instead; and in journals from before paging.
     page: SlotPage | None = None

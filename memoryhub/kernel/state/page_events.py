@@ -15,6 +15,7 @@ from memoryhub.kernel.state.bodies import (
     Parts,
     Searched,
     Share,
+    Size,
     Token,
 )
 from memoryhub.kernel.state.context_bodies import ManifestBody, SectionBody
@@ -135,7 +136,7 @@ class PageCreated(PageEvent):
     modality: Modality
     tokens: Count
     cost: Count
-    bytes: Count
+    bytes: Size
     importance: Share
     role: Name | None = None
     provenance: list[Name] = Field(default_factory=list)
@@ -162,7 +163,7 @@ class PageUpdated(LookUp):
     #: None while the content stays.
     tokens: Count | None = None
     cost: Count | None = None
-    bytes: Count | None = None
+    bytes: Size | None = None
     importance: Share
     #: The payload has another hint.
     hinted: Flag = False
@@ -194,7 +195,7 @@ class PageCompressed(PageEvent):
     slot: Count | None = None
     producer: Token
     #: Of the payload, all levels together.
-    bytes: Count
+    bytes: Size
     levels: list[LevelMade]
     #: Where FULL lies, which they were made of.
     source: PlaceBody | None = None
@@ -226,8 +227,9 @@ class PageFaulted(LookUp):
     tier_after: Tier
     #: It stands in the working set at this level now.
     promoted: Flag
-    #: The parts of it that stand there now: first character, the one behind the last,
-    #: cost, turn. None: all of the level.
+    #: The parts of it that stand there now: first token, the one behind the last or
+    #: None at the end, cost, turn. Characters would tell what the text is like, and
+    #: follow from it. None: all of the level.
     parts: list[Parts] | None = None
     #: Keyed digest of the id of the model's call.
     call: Token | None = None
@@ -341,7 +343,7 @@ class TurnBegan(Event):
 
 
 class TurnPacked(Event):
-    """What a turn's request was made of. Payload: its SHA-256."""
+    """What a turn's request was made of. Payload: its SHA-256, and where it is cut."""
 
     event_type = "turn.packed"
     sealed = True
@@ -358,7 +360,7 @@ class TurnPacked(Event):
     sections: list[SectionBody]
     manifest: ManifestBody | None = None
     tokens: Count
-    bytes: Count
+    bytes: Size
     #: Who counted all tokens of it; None: est/1.
     tokenizer: Token | None = None
     #: In common with the request of the turn before, from its first byte on.

@@ -37,8 +37,9 @@ Value = TypeVar("Value")
 class PagePart(NamedTuple):
     """A part of a page that is in the working set."""
 
-    start: int
-    end: int
+    #: In tokens; None at the end of the text.
+    offset: int
+    end: int | None
     cost: int
     #: In which it was fetched.
     turn: int

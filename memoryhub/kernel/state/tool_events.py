@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from memoryhub.kernel.state.bodies import Count, Token
+from memoryhub.kernel.state.bodies import (
+    Count,
+    Size,
+    Token,
+)
 from memoryhub.kernel.state.page_events import PageEvent
 
 
@@ -18,4 +22,4 @@ class ToolsSet(PageEvent):
     #: How many; none when there are to be none.
     tools: Count
     tokens: Count
-    bytes: Count
+    bytes: Size

@@ -35,7 +35,6 @@ from memoryhub.kernel.state.pages import (
 from memoryhub.kernel.state.paging import Paging, UserSlot
 from memoryhub.kernel.state.state import ThreadState, count
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.padding import padded
 
 
 class Carried(NamedTuple):
@@ -244,7 +243,7 @@ def draft(
         role=role,
         own_name=own_name,
         tokens=slot.tokens,
-        bytes=padded(len(slot.content)),
+        bytes=len(slot.content),
         page=page,
         carries=carries.page_id if carries else None,
         source=carries.source if carries else None,

@@ -136,7 +136,9 @@ def record_context(
         simulated=command.simulated,
         own=state.id,
     )
-    decision.emit(event, strict_json.as_sent({"sha256": command.sha256}))
+    shown = context_records.shown(command.record)
+    told = {"sha256": command.sha256} | ({"shown": shown} if shown else {})
+    decision.emit(event, strict_json.as_sent(told))
 
 
 def began(state: ThreadState, event: TurnBegan) -> ThreadState:

@@ -15,6 +15,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
+from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import (
     context_records,
     packers,
@@ -23,6 +24,7 @@ from memoryhub.kernel.packing import (
     requests,
     selection,
 )
+from memoryhub.kernel.packing.choosing import Candidate
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import Request
@@ -102,7 +104,18 @@ def pack(
     opened = texts.opened(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
-    return packing.pack(selection.without(wanted, gone), opened, tokenizer=tokenizer)
+    wanted = selection.without(wanted, gone)
+
+    def count(page: Candidate) -> Count:
+        entry, settings = state.paging.frames[page.page_id].entry, state.paging.settings
+        return tokenizers.deriving(
+            opened[page.location],
+            tokens=entry.full.tokens,
+            tokenizer=settings.tokenizer,
+        )
+
+    wanted = selection.placed(wanted, opened, count)
+    return packing.pack(wanted, opened, tokenizer=tokenizer)
 
 
 def list_home(
@@ -154,17 +167,18 @@ def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
     """Open the record in a turn.packed of `home`. `thread` comes with its subject."""
     event = log.recorded(stored).event
     assert isinstance(event, TurnPacked)
-    payload = log.open_payload(thread.subject, thread.project_id, stored)
+    payload = log.open_payload(thread.subject, thread.project_id, stored) or {}
     return Recorded(
         home=home,
         seq=stored.seq,
         event=event,
         record=context_records.record_of(
             event,
+            payload.get("shown", ()),
             thread_name=names.called(home.name, home.subject_id),
             own=home.id,
         ),
-        sha256=payload["sha256"] if payload else None,
+        sha256=payload.get("sha256"),
     )
 
 
@@ -274,7 +288,8 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
     """Return the pages whose texts lie there. One query a thread."""
     found = []
     for place in places:
-        rows = Event.objects.filter(thread_id=place.thread, seq=place.seq)
+        # A lost ref lies before all events, its text where it was.
+        rows = Event.objects.filter(thread_id=place.thread, seq=abs(place.seq))
         row = rows.defer("payload").first()
         opened = texts.of(row, {}, level=place.level) if row else None
         if opened is not None:

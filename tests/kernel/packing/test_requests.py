@@ -103,7 +103,7 @@ class Talk:
 
 
 def request(talk: Talk, record: Record) -> dict[str, Any]:
-    assert as_journaled(record) == record
+    assert as_journaled(as_journaled(record)) == as_journaled(record)
     made = requests.assemble(record, talk.texts, thread=THREAD)
     found: dict[str, Any] = json.loads(made)
     return found

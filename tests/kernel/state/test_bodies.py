@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import bodies
 from memoryhub.kernel.state.bodies import Body, Chosen, Ours
+from memoryhub.kernel.state.context_bodies import SectionBody
 from memoryhub.kernel.state.events import (
     Limits,
 )
@@ -71,3 +72,11 @@ def test_many_bytes_are_whole_mib() -> None:
     assert bodies.whole_mib(64 * 2**20) == 64 * 2**20
     with pytest.raises(ValueError, match="whole MiB"):
         bodies.whole_mib(64 * 2**20 + 1)
+
+
+@pytest.mark.parametrize("kind", [*TYPES.values(), SectionBody])
+def test_sizes_are_those_of_steps(kind: type[Body]) -> None:
+    for name, field in kind.model_fields.items():
+        if name == "bytes":
+            size: Any = Annotated[field.annotation, None, *field.metadata]
+            assert TypeAdapter[int](size).validate_python(33) == 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.apps import apps
 from django.db import router
 from django.db.models import Model
 
+from memoryhub.models.events import Event
 from memoryhub.models.privacy import Holds, Privacy, tables
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CLEAR = Holds.NUMBER | Holds.WORD
 #: What paging is about, and counts what a model reads.
 TOKENS = {"tokens", "cost", "token_count", "resident_tokens", "capacity_tokens"}
-
+TOKENS |= {"prefix_tokens", "tokens_before", "policies"}
 
 #: Tell of the forgetting itself: of two, one came first.
 ORDERS = {"memoryhub.Erasure", "memoryhub.Receipt"}
@@ -41,6 +43,11 @@ def test_nothing_tells_one_from_the_other(agent: Agent, *, forgotten: bool) -> N
         if privacy.subject is None or label in ORDERS:
             continue
         assert clear(model, privacy, yes) == clear(model, privacy, no), label
+    for one, other in zip(bodies(yes), bodies(no), strict=True):
+        assert one == other
+    rows = Event.objects.filter(thread__subject=yes)
+    assert rows.filter(type="page.faulted", body__contains='"parts":[[900,null,')
+    assert rows.filter(type="turn.packed", body__contains="0,true]")
 
 
 def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
@@ -64,7 +71,38 @@ def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
         ("POST", "/checkpoints", {"description": str(answer)}),
     ):
         assert run(client.send(method, f"/threads/{name}{at}", body)).status < 300
+    about = {"name": "look_up", "description": f"Looks up, {answer}."}
+    long = "We speak of the weather, and of boats. " * 200
+    text = {"modality": "text", "content": {"text": long + str(answer)}}
+    page = {"page_id": "long", "type": "artifact", "map": False, **text}
+    asked = {"offset": 900, "reason": "resolve_reference"}
+    cut = {"items": [{**sent, "content": f"{answer}! {long}"}], "token_budget": 2_500}
+    turns: list[tuple[str, str, dict[str, Any]]] = [
+        ("PUT", "/tools", {"items": [about]}),
+        ("POST", "/pages", page),
+        ("POST", "/turns", {"items": [{**sent, "role": "user"}]}),
+        ("POST", "/pages/long/fault", asked),
+        ("POST", "/turns", cut),
+    ]
+    for method, at, asking in turns:
+        made = run(client.send(method, f"/threads/{name}{at}", asking))
+        assert made.status < 300, (at, made.body)
     return of(agent, user_id)
+
+
+def bodies(subject: Subject) -> list[Any]:
+    """Numbers and truth values in the bodies of a subject's events, but for tokens."""
+    rows = Event.objects.filter(thread__subject=subject).order_by("thread", "seq")
+    return [(row.type, figures(json.loads(row.body))) for row in rows]
+
+
+def figures(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        kept = ((name, each) for name, each in plain.items() if name not in TOKENS)
+        return {name: figures(each) for name, each in kept}
+    if isinstance(plain, list):
+        return [figures(each) for each in plain]
+    return plain if isinstance(plain, int) else None
 
 
 def agent_project(agent: Agent) -> Any:

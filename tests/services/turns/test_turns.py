@@ -33,6 +33,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
+from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, levels_of, make_pages, new_page, new_text
 from tests.services.acts import fork, state_of
@@ -227,6 +228,19 @@ def test_erased_part_is_410(agent: Agent) -> None:
     assert "a secret" not in after.request.decode()
     assert "stays" in after.request.decode()
     assert recorded(agent, 3) == after.request
+
+
+def test_without_its_record_a_cut_request_is_410(agent: Agent) -> None:
+    """How much it showed is sealed; what showed all is put together as before."""
+    make_pages(agent, new_page("a", "word " * 3_000))
+    whole, short = begin(agent, "hello"), begin(agent, "and?", token_budget=1_500)
+    assert short.cut
+    row = get_thread(agent)
+    records = Event.objects.filter(thread=row, type="turn.packed")
+    erase(row, *((each.seq, each.seq) for each in records))
+    found = [contexts.reassemble(row, contexts.recorded(row, n)) for n in (1, 2)]
+    assert [each.request for each in found] == [whole.request, None]
+    assert found[1].missing == tuple(cut.page_id for cut in short.cut)
 
 
 def test_a_repeat_of_a_turn_with_an_erased_part_is_410(agent: Agent) -> None:
