@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from memoryhub.errors import InvalidError, NotFoundError
+from memoryhub.kernel.messages import media, reading
 from memoryhub.kernel.parts import Capacity
 from memoryhub.kernel.state.bodies import whole_mib
 from memoryhub.kernel.state.events import LabelValue
@@ -197,9 +198,14 @@ def _whole_mib(number: int) -> int:
 
 
 def fitting(count: int | None, info: ValidationInfo) -> int | None:
-    """Check an agent's count of the field before: no token is less than a byte."""
+    """Check an agent's count of the field before: no token is less than a byte.
+
+    But for pictures and the like, of which an address may be all that is sent.
+    """
     content = info.data.get("content", info.data.get("text"))
     if count is None or content is None or count <= len(strict_json.as_sent(content)):
+        return count
+    if any(media.weights(reading.read(content))):
         return count
     raise RefusedError("value")
 

@@ -120,7 +120,9 @@ class SlotIn(In):
     type: SlotType
     content: Any = Field(description="Any JSON; kept by value with its key order.")
     role: Role | None = None
-    tokens: SentTokens = Field(None, description="At most the content's bytes.")
+    tokens: SentTokens = Field(
+        None, description="At most the content's bytes, but for media."
+    )
     agent_at: Time | None = None
     handler: Annotated[HandlerIn | None, AfterValidator(_handler)] = None
 
