@@ -15,7 +15,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.services.forget import erasure_plans, erasure_steps, receipts
+from memoryhub.services.forget import erasure_steps, erasures, receipts
 
 #: What the console says in words of its own.
 _PROBLEMS: refusals.Texts = {
@@ -55,7 +55,7 @@ def page(
         **standing(line),
         "planned": planned and not over,
         "over": over,
-        "token": erasure_plans.token(row) if planned and not over else "",
+        "token": erasures.token(row) if planned and not over else "",
         "problem": problem or refusals.error_text(refusal, _PROBLEMS),
         "again": _again(line) if over else "",
         "lost": line.waiting_on == erasure_steps.NEEDLES,

@@ -32,7 +32,6 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views, erasures
 from memoryhub.queries.people import subject_lists
 from memoryhub.queries.threads import threads
-from memoryhub.services.forget import erasure_plans
 from memoryhub.services.forget import erasures as eraser
 from memoryhub.services.scan import collecting
 
@@ -167,7 +166,7 @@ def cancel(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 def _plan(visitor: Visitor, row: Subject, form: Form) -> Erasure:
     of_thread = form.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
     try:
-        return erasure_plans.plan(
+        return eraser.plan(
             row,
             scope=form.scope,
             thread=_thread(visitor, row, form.thread) if of_thread else None,
@@ -249,7 +248,7 @@ def _form(
         "form": form,
         "scopes": forgetting.SCOPES.items(),
         "reasons": forgetting.REASONS.items(),
-        "ticket": erasure_plans.TICKET.pattern,
+        "ticket": eraser.TICKET.pattern,
         "names": subject_lists.list_thread_names(row),
         "under_way": erasure_views.get_open(row.id),
         "problem": refusals.error_text(refusal, _PROBLEMS, numbers=True),

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from memoryhub.kernel.text import names
-from memoryhub.services.forget.erasure_plans import TICKET, TICKET_RULE
+from memoryhub.services.forget.erasures import TICKET, TICKET_RULE
 
 Schema = Mapping[str, Any]
 Step = str | int

@@ -24,10 +24,10 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.threads import retention
-from memoryhub.services.forget import erasure_plans, erasure_rows, erasures
+from memoryhub.services.forget import erasure_steps, erasures
 
 ACTOR = "worker:retention"
-REASON = erasure_rows.RETENTION
+REASON = erasure_steps.RETENTION
 BATCH = 500
 _SCOPE = Erasure.Scope.THREAD
 
@@ -64,11 +64,11 @@ def hand_in(now: datetime) -> int:
 
 
 def _erase(thread: Thread) -> None:
-    row = erasure_plans.plan(
+    row = erasures.plan(
         thread.subject, scope=_SCOPE, thread=thread, reason=REASON, actor=ACTOR
     )
     count = ErasureLine.of(row).count
-    erasures.confirm(row, token=erasure_plans.token(row), count=count, actor=ACTOR)
+    erasures.confirm(row, token=erasures.token(row), count=count, actor=ACTOR)
 
 
 def _in_batches(rows: QuerySet[Thread]) -> Iterator[Thread]:

@@ -8,7 +8,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget import erasures
 from memoryhub.services.people import subjects
 from tests.cast.factories import append, make_page, make_thread
 
@@ -50,14 +50,12 @@ def forget(
 
 def plan(subject: Subject, scope: str = "subject", **more: object) -> Erasure:
     asked = {"reason": "test", "actor": "command", **more}
-    return erasure_plans.plan(subject, scope=scope, **asked)  # type: ignore[arg-type]
+    return erasures.plan(subject, scope=scope, **asked)  # type: ignore[arg-type]
 
 
 def confirm(row: Erasure, actor: str = "command") -> Erasure:
     count = ErasureLine.of(row).count
-    return erasures.confirm(
-        row, token=erasure_plans.token(row), count=count, actor=actor
-    )
+    return erasures.confirm(row, token=erasures.token(row), count=count, actor=actor)
 
 
 def finish(row: Erasure) -> Erasure:

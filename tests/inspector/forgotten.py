@@ -18,7 +18,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget import erasures
 from memoryhub.services.people import holds, restrictions, subjects
 from memoryhub.workers import erasures as workers
 from memoryhub.workers import leases
@@ -80,12 +80,12 @@ def plan(subject: Subject, **more: object) -> Erasure:
         "actor": CAROL,
         **more,
     }
-    return erasure_plans.plan(subject, **options)  # type: ignore[arg-type]  # by the caller
+    return erasures.plan(subject, **options)  # type: ignore[arg-type]  # by the caller
 
 
 def confirm(row: Erasure) -> Erasure:
     count = ErasureLine.of(row).count
-    token = erasure_plans.token(row)
+    token = erasures.token(row)
     return erasures.confirm(row, token=token, count=count, actor=CAROL)
 
 

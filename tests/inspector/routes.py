@@ -24,7 +24,7 @@ from memoryhub.models.erasures import Tombstone
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, receipts
+from memoryhub.services.forget import erasures, receipts
 from memoryhub.services.people import holds, subjects
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, graves, knowing
@@ -155,9 +155,7 @@ def _make_console(agent: Agent) -> dict[str, str]:
     )
     knowing.say(agent, ann, knowing.claim("OSL", 0))
     factories.make_thread(agent, "t-bob", user_id="bob")
-    planned = erasure_plans.plan(
-        bob, scope="subject", reason="test", actor="operator:x"
-    )
+    planned = erasures.plan(bob, scope="subject", reason="test", actor="operator:x")
     graves.bury_values(ann, [("note", "She likes to sit by the window.")])
     receipt = receipts.issue(graves.make_erasure(cid, verification=FOUND_NOTHING))
     return {

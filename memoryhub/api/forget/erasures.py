@@ -54,8 +54,8 @@ from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures
-from memoryhub.services.forget.erasure_plans import TICKET
+from memoryhub.services.forget import erasures
+from memoryhub.services.forget.erasures import TICKET
 
 Scope = Literal["subject", "thread", "before", "record"]
 State = Literal[
@@ -477,7 +477,7 @@ def _plan(
         if body.thread is not None
         else None
     )
-    made = erasure_plans.plan(
+    made = erasures.plan(
         row,
         scope=body.scope,
         reason=body.reason,
@@ -564,7 +564,7 @@ def _addenda(agent: Agent, erasure: UUID) -> HttpResponse:
 
 
 def _planned(row: Erasure) -> PlanOut:
-    return PlanOut.of(ErasureLine.of(row), plan_token=erasure_plans.token(row))
+    return PlanOut.of(ErasureLine.of(row), plan_token=erasures.token(row))
 
 
 def _subject(agent: Agent, subject: UUID) -> Subject:

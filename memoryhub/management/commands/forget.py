@@ -28,7 +28,6 @@ from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.scan import rewrites
 from memoryhub.queries.threads import threads
 from memoryhub.services.forget import (
-    erasure_plans,
     erasures,
     ledgers,
     receipts,
@@ -138,7 +137,7 @@ class Command(Base):
     def do_plan(self, **options: Any) -> None:
         owner = self._subject(options["project"], options["subject"])
         name = options["thread"]
-        made = erasure_plans.plan(
+        made = erasures.plan(
             owner,
             scope=options["scope"],
             thread=(
@@ -236,7 +235,7 @@ class Command(Base):
 
     def _show(self, row: Erasure) -> None:
         self.stdout.write(following.plan(ErasureLine.of(row)))
-        token = erasure_plans.token(row)
+        token = erasures.token(row)
         count = ErasureLine.of(row).count
         self.stdout.write(
             f"To erase this for good, by {row.expires_at:%H:%M:%S} UTC:\n"

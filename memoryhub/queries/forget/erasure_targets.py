@@ -1,26 +1,30 @@
 """What an erasure is about: threads that go whole, records of those that stay.
 
-Never writes. Frozen in the plan, as JSON values, and gone by from then on.
+Never writes. Counted for the plan, frozen there as JSON values, and gone by from then
+on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from django.db import connection
 from django.db.models import Max, QuerySet
 
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_closures, erasure_counts
 from memoryhub.queries.forget.erasure_counts import Found, Range
+from memoryhub.queries.forget.holds import in_force
 
 Scope = Erasure.Scope
 #: What only grew old was not wrong: its values may be written anew, and what was learnt
@@ -32,28 +36,90 @@ _AT_ONCE: Final = 200
 Targets = Mapping[str, Any]
 
 
-def targets(
-    subject: Subject,
-    scope: str,
-    *,
-    thread: Thread | None = None,
-    before: datetime | None = None,
-    seq: int | None = None,
-    reason: str = "",
-) -> Targets:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be forgotten, and why. `erasures` refuses what can't be meant."""
+
+    scope: str
+    reason: str
+    thread: Thread | None = None
+    before: datetime | None = None
+    seq: int | None = None
+    ticket: str | None = None
+    restrict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a plan says, freshly counted."""
+
+    planned: Mapping[str, Any]
+    targets: Mapping[str, Any]
+
+    def moved(self, row: Erasure) -> bool:
+        """Tell whether the plan that was stored says anything else that matters."""
+        before = orjson.loads(row.planned)
+        if _lasting(before) != _lasting(self.planned):
+            return True
+        if row.scope not in (Scope.SUBJECT, Scope.THREAD):
+            return False
+        heads: Any = orjson.loads(row.targets)["heads"]
+        return bool(heads != self.targets["heads"])
+
+
+def drafted(subject: Subject, wish: Wish) -> Draft:
+    """Return the plan as it is now. A query for each place, and the closure's."""
+    scope = wish.scope
+    goes = targets(subject, wish)
+    touched = threads_of(goes)
+    # What they read through stays; of a whole subject nothing does.
+    whole = scope == Scope.SUBJECT
+    forks = set[UUID]() if whole else purging.folding_through(touched) - touched
+    counts = count(subject.id, scope, goes)
+    methods = erasure_counts.get_methods(scope)
+    planned = {
+        "count": sum(found.goes for found in counts.values()),
+        "places": {
+            name: {"erase": found.goes, "method": methods[name], **found.kept}
+            for name, found in counts.items()
+        },
+        "threads": len(touched),
+        "forks": len(forks),
+        "unlinked": erasure_closures.count_unlinked(ranges_of(goes)),
+        "holds": in_force(subject.id, now=clock.now()).count(),
+        "residue": [*iter_residue(scope, forked=bool(forks))],
+    }
+    return Draft(planned=planned, targets=goes)
+
+
+def wish_of(row: Erasure) -> Wish:
+    """Return what was asked for when the plan was made."""
+    return Wish(
+        scope=row.scope,
+        reason=row.reason,
+        thread=row.thread,
+        before=row.before,
+        seq=row.seq,
+        ticket=row.ticket,
+        restrict=row.restrict,
+    )
+
+
+def targets(subject: Subject, wish: Wish) -> Targets:
     """Return what goes, in a fixed order. One query, and those of the closure.
 
     Of threads that stay records go with all that was made of them; what a home thread
     made of others' unless they only grew old.
     """
-    taught = reason != RETENTION
+    scope, thread, seq = wish.scope, wish.thread, wish.seq
+    taught = wish.reason != RETENTION
     heads: QuerySet[Thread] = Thread.objects.none()
     ranges: Sequence[Range] = ()
     if scope == Scope.SUBJECT:
         heads = Thread.objects.filter(subject=subject)
     elif scope == Scope.BEFORE:
-        assert before is not None
-        ranges = erasure_closures.list_before(subject, before, taught=taught)
+        assert wish.before is not None
+        ranges = erasure_closures.list_before(subject, wish.before, taught=taught)
     elif scope == Scope.THREAD:
         assert thread is not None
         heads = Thread.objects.filter(id=thread.id)
@@ -96,6 +162,12 @@ def count(subject: UUID, scope: str, frozen: Targets) -> dict[str, Found]:
     return found
 
 
+def count_left(row: Erasure) -> dict[str, int]:
+    """Count what of an erasure's targets still holds something, by place."""
+    found = count(row.subject_id, row.scope, orjson.loads(row.targets))
+    return {name: each.goes for name, each in found.items()}
+
+
 def count_made_anew(scope: str, frozen: Targets, *, by: UUID | None = None) -> int:
     """Count snapshots of threads that stay which hold something of the targets.
 
@@ -136,3 +208,14 @@ def iter_residue(scope: str, *, forked: bool) -> Iterator[str]:
         yield from ("database_free_space", "wal")
     if forked and scope == Scope.THREAD:
         yield "names_in_forks"
+
+
+def _lasting(planned: Mapping[str, Any]) -> Any:
+    """Return what of a plan does not change by itself."""
+    passing = erasure_counts.get_passing()
+    places = {
+        name: place
+        for name, place in planned.get("places", {}).items()
+        if name not in passing
+    }
+    return places, planned.get("forks")

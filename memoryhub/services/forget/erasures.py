@@ -1,4 +1,7 @@
-"""Erasures: confirmed once, then run from state to state until a receipt proves them.
+"""Erasures: planned, confirmed once, then run from state to state up to a receipt.
+
+A plan is a dry run: what would go, counted beforehand and signed for 15 minutes.
+Nothing of the memory changes, and only who has its token can confirm it.
 
 Each step says only what is true, is harmless when done twice, and is found again by the
 erasure's id: whoever dies in the middle of one is followed by another.
@@ -7,6 +10,7 @@ erasure's id: whoever dies in the middle of one is followed by another.
 from __future__ import annotations
 
 import hmac
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,41 +20,51 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 import structlog
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, IntegrityError, transaction
+from django.utils.crypto import salted_hmac
 
 from memoryhub import journal
 from memoryhub.errors import (
     AlreadyFencedError,
     CountMismatchError,
+    ErasureInProgressError,
     ForgetBudgetError,
     InvalidError,
     NothingToEraseError,
     PlanExpiredError,
     PlanStaleError,
     Refusal,
+    SeqUnknownError,
+    ThreadErasedError,
     UnavailableError,
 )
 from memoryhub.journal.log import requests
 from memoryhub.journal.log.requests import PersonRequest
+from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.forget.erasure_targets import Draft, Wish, drafted, wish_of
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 from memoryhub.queries.forget.holds import in_force
 from memoryhub.queries.tombstones import require_subject
-from memoryhub.services.forget import (
-    ballast,
-    erasure_plans,
-    erasure_rows,
-    erasure_steps,
-)
+from memoryhub.services.forget import ballast, erasure_steps
+from memoryhub.services.forget.erasure_steps import as_confirmed, text
 from memoryhub.services.people.restrictions import PLANNED
 
 log = structlog.get_logger()
 
-State = Erasure.State
+VALID: Final = timedelta(minutes=15)
+TICKET: Final = re.compile(r"[A-Z]{1,8}-[0-9]{1,7}")
+TICKET_RULE: Final = "1 to 8 capital letters, `-`, 1 to 7 digits"
+_FIRST_YEAR: Final = 1970
+_TOKEN_SALT: Final = "memoryhub.erasure.plan"  # noqa: S105 # a name, no secret
+
+Scope, State = Erasure.Scope, Erasure.State
 #: Erasures that one key may confirm in a day, by UTC.
 A_DAY: Final = 100
 #: With less room than this the disk is what a failed write waits for.
@@ -82,6 +96,45 @@ class Confirmation:
     request: PersonRequest | None = None
 
 
+def plan(
+    subject: Subject,
+    *,
+    scope: str,
+    reason: str,
+    actor: str,
+    thread: Thread | None = None,
+    before: datetime | None = None,
+    seq: int | None = None,
+    ticket: str | None = None,
+    restrict: bool = False,
+    request: PersonRequest | None = None,
+) -> Erasure:
+    """Count what would go and keep that for 15 minutes. Nothing of the memory changes.
+
+    With `restrict` agents are kept out until the plan is confirmed or expires, so that
+    it can't grow stale. Raises InvalidError, ErasureInProgressError while another one
+    of the subject is open, SubjectErasedError, ThreadErasedError, SeqUnknownError;
+    InProgressError too for a `request` served meanwhile, which is noted beside it.
+    """
+    wish = Wish(
+        scope=scope,
+        reason=reason,
+        thread=thread,
+        before=before,
+        seq=seq,
+        ticket=ticket,
+        restrict=restrict,
+    )
+    check(wish, subject=subject, now=clock.now())
+    journal.run(partial(_make_room, subject.id, actor))
+    # Not in the writer, which others wait for: whether it still holds is seen later.
+    # But who is kept out is so from the count on, or not at all.
+    draft = None if restrict else drafted(Subject.objects.get(id=subject.id), wish)
+    insert = partial(_insert, subject.id, wish, draft, actor, request)
+    made: Erasure = journal.run(insert)
+    return made
+
+
 def confirm(
     erasure: Erasure,
     *,
@@ -105,7 +158,7 @@ def confirm(
     if refusal is not None:
         raise refusal
     row = Erasure.objects.get(id=erasure.id)
-    whole = row.scope == Erasure.Scope.SUBJECT
+    whole = row.scope == Scope.SUBJECT
     return advance(row) if whole and row.state == State.PLANNED else row
 
 
@@ -183,15 +236,154 @@ def tidy() -> int:
     return sum(journal.run(partial(_expired, each)) for each in due(clock.now()))
 
 
+def check(wish: Wish, *, subject: Subject, now: datetime) -> None:
+    """Raise InvalidError or another Refusal for what can't be meant."""
+    if wish.scope not in Scope.values:
+        raise InvalidError(loc="scope")
+    require_reason(wish.reason, wish.ticket)
+    for loc, given, scopes in (
+        ("thread", wish.thread, (Scope.THREAD, Scope.RECORD)),
+        ("before", wish.before, (Scope.BEFORE,)),
+        ("record", wish.seq, (Scope.RECORD,)),
+    ):
+        if (given is not None) != (wish.scope in scopes):
+            code = "missing" if given is None else "value"
+            raise InvalidError(code=code, loc=loc)
+    if wish.before is not None:
+        _require_past(wish.before, now=now)
+    _require_thread(wish, subject)
+
+
+def require_reason(reason: str, ticket: str | None) -> None:
+    """Raise InvalidError unless both are words that may be kept."""
+    if reason not in REASONS:
+        raise InvalidError(loc="reason")
+    if ticket is not None and not TICKET.fullmatch(ticket):
+        raise InvalidError(loc="ticket", allowed=TICKET_RULE)
+
+
 def require_token(row: Erasure, given: str) -> None:
     """Raise InvalidError unless it is the plan's."""
-    if not hmac.compare_digest(erasure_plans.token(row).encode(), given.encode()):
+    if not hmac.compare_digest(token(row).encode(), given.encode()):
         raise InvalidError(loc="plan_token", allowed="the token of this plan")
+
+
+def token(row: Erasure) -> str:
+    """Return what confirms just this plan: HMAC-SHA256 under a key of SECRET_KEY's."""
+    planned, targets = as_confirmed(row.planned), as_confirmed(row.targets)
+    says = (row.id, row.scope, row.epoch, planned, targets, row.expires_at)
+    signed = orjson.dumps([str(each) for each in says])
+    return salted_hmac(_TOKEN_SALT, signed, algorithm="sha256").hexdigest()
+
+
+def build_row(owner: Subject, wish: Wish, draft: Draft, actor: str) -> Erasure:
+    """Make the row of a plan, which the caller stores."""
+    now = clock.now()
+    return Erasure(
+        project_id=owner.project_id,
+        subject=owner,
+        scope=wish.scope,
+        thread=wish.thread,
+        before=wish.before,
+        seq=wish.seq,
+        reason=wish.reason,
+        ticket=wish.ticket,
+        restrict=wish.restrict,
+        actor=actor,
+        epoch=owner.epoch,
+        planned=text(draft.planned),
+        targets=text(draft.targets),
+        created_at=now,
+        expires_at=now + VALID,
+        updated_at=now,
+    )
+
+
+def renew(row: Erasure, draft: Draft, subject: Subject) -> None:
+    """Put a fresh plan in the place of one that is stale; call it in a transaction."""
+    now = clock.now()
+    row.planned, row.targets = (
+        text(draft.planned),
+        text(draft.targets),
+    )
+    row.epoch, row.expires_at, row.updated_at = subject.epoch, now + VALID, now
+    row.save(update_fields=["planned", "targets", "epoch", "expires_at", "updated_at"])
+
+
+def expire(row: Erasure, *, actor: str) -> None:
+    """End a plan that nobody may confirm any more; call it in a transaction."""
+    erasure_steps.enter(row, State.EXPIRED, actor=actor)
+    erasure_steps.lift(row, actor=actor)
+
+
+def _make_room(subject: UUID, actor: str) -> None:
+    """Let one go that can't be confirmed any more."""
+    with transaction.atomic():
+        row = Subject.objects.select_for_update().get(id=subject)
+        require_subject(row)
+        prior = Erasure.objects.exclude(state__in=CLOSED).filter(subject=row).first()
+        if prior is not None:
+            _require_over(prior)
+            expire(prior, actor=actor)
+
+
+def _require_over(prior: Erasure) -> None:
+    """Raise ErasureInProgressError unless the open one is as good as closed."""
+    now = clock.now()
+    waited = (
+        prior.state == State.HELD and not in_force(prior.subject_id, now=now).exists()
+    )
+    planned = prior.state == State.PLANNED and prior.confirmed_at is None
+    if not waited and not (planned and prior.expires_at <= now):
+        raise ErasureInProgressError(erasure=str(prior.id))
+
+
+def _insert(
+    subject: UUID,
+    wish: Wish,
+    draft: Draft | None,
+    actor: str,
+    request: PersonRequest | None,
+) -> Erasure:
+    """Keep the plan, and agents out if that was asked for: both or neither."""
+    try:
+        with transaction.atomic():
+            owner = Subject.objects.select_for_update().get(id=subject)
+            require_subject(owner)
+            row = build_row(owner, wish, draft or drafted(owner, wish), actor)
+            row.save(force_insert=True)
+            requests.claim(request, subject=owner.id, erasure=row.id)
+            erasure_steps.enter(row, State.PLANNED, actor=actor)
+            if wish.restrict:
+                erasure_steps.restrict(row, basis=PLANNED, actor=actor)
+    except IntegrityError:
+        # Somebody else's plan was faster.
+        raise ErasureInProgressError from None
+    return row
+
+
+def _require_past(before: datetime, *, now: datetime) -> None:
+    if before.tzinfo is None or before.year < _FIRST_YEAR or before > now:
+        raise InvalidError(
+            code="time_range", loc="before", allowed="a time that is past, since 1970"
+        )
+
+
+def _require_thread(wish: Wish, subject: Subject) -> None:
+    thread = wish.thread
+    if thread is None:
+        return
+    if thread.subject_id != subject.id:
+        raise InvalidError(loc="thread", allowed="a thread of this subject")
+    if thread.status == Thread.Status.ERASED:
+        raise ThreadErasedError
+    if wish.seq is not None and not 1 <= wish.seq <= thread.head_seq:
+        raise SeqUnknownError
 
 
 def _confirmed(erasure: UUID, confirmation: Confirmation) -> Refusal | None:
     """Decide, with the memory standing still; what is refused may be noted as well."""
-    with erasure_rows.locked(erasure) as (row, owner):
+    with erasure_steps.locked(erasure) as (row, owner):
         require_token(row, confirmation.token)
         if row.confirmed_at is not None:
             return None
@@ -201,7 +393,7 @@ def _confirmed(erasure: UUID, confirmation: Confirmation) -> Refusal | None:
         if confirmation.count != line.count:
             return CountMismatchError()
         if line.expires_at <= clock.now():
-            erasure_plans.expire(row, actor=confirmation.actor)
+            expire(row, actor=confirmation.actor)
             return PlanExpiredError()
         if not confirmation.count:
             return NothingToEraseError()
@@ -215,26 +407,26 @@ def _settled(
     require_subject(owner)
     now = clock.now()
     if in_force(owner.id, now=now).exists():
-        erasure_plans.hold_back(row, actor=confirmation.actor)
+        erasure_steps.hold_back(row, actor=confirmation.actor)
         requests.claim(confirmation.request, subject=owner.id, erasure=row.id)
         return None
-    draft = erasure_plans.drafted(owner, erasure_plans.wish_of(row))
+    draft = drafted(owner, wish_of(row))
     if owner.epoch != row.epoch or draft.moved(row):
-        erasure_plans.renew(row, draft, owner)
+        renew(row, draft, owner)
         return PlanStaleError(erasure=str(row.id))
     row.actor, row.confirmed_at, row.updated_at = confirmation.actor, now, now
     row.save(update_fields=["actor", "confirmed_at", "updated_at"])
     requests.claim(confirmation.request, subject=owner.id, erasure=row.id)
-    if row.scope == Erasure.Scope.SUBJECT:
+    if row.scope == Scope.SUBJECT:
         # Until the fence, which waits for the ledger's disk, nobody slips in.
-        erasure_plans.restrict(row, basis=PLANNED, actor=confirmation.actor)
+        erasure_steps.restrict(row, basis=PLANNED, actor=confirmation.actor)
     return None
 
 
 def _cancelled(
     erasure: UUID, *, actor: str, request: PersonRequest | None = None
 ) -> Erasure:
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         if row.state == State.CANCELLED:
             return row
         if row.state == State.EXPIRED:
@@ -243,13 +435,13 @@ def _cancelled(
         if not held and row.confirmed_at is not None:
             raise AlreadyFencedError
         requests.claim(request, subject=row.subject_id, erasure=row.id)
-        erasure_plans.enter(row, State.CANCELLED, actor=actor)
-        erasure_plans.lift(row, actor=actor)
+        erasure_steps.enter(row, State.CANCELLED, actor=actor)
+        erasure_steps.lift(row, actor=actor)
     return row
 
 
 def _kept_out(erasure: UUID, *, actor: str) -> Erasure:
-    with erasure_rows.locked(erasure) as (row, owner):
+    with erasure_steps.locked(erasure) as (row, owner):
         if row.state in CLOSED or row.expires_at <= clock.now():
             raise PlanExpiredError
         if row.state != State.PLANNED or row.confirmed_at is not None:
@@ -257,18 +449,18 @@ def _kept_out(erasure: UUID, *, actor: str) -> Erasure:
         if not row.restrict:
             row.restrict = True
             row.save(update_fields=["restrict"])
-            erasure_plans.restrict(row, basis=PLANNED, actor=actor)
-            draft = erasure_plans.drafted(owner, erasure_plans.wish_of(row))
-            erasure_plans.renew(row, draft, owner)
+            erasure_steps.restrict(row, basis=PLANNED, actor=actor)
+            draft = drafted(owner, wish_of(row))
+            renew(row, draft, owner)
     return row
 
 
 def _expired(erasure: UUID) -> bool:
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         planned = row.state == State.PLANNED and row.confirmed_at is None
         if not planned and row.state != State.HELD:
             return False
-        erasure_plans.expire(row, actor="worker:erasures")
+        expire(row, actor="worker:erasures")
     return True
 
 

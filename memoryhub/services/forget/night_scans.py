@@ -17,7 +17,8 @@ from django.db.models import Min, Q
 from memoryhub import journal
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
-from memoryhub.services.forget import erasure_plans, erasure_steps, receipts
+from memoryhub.queries.forget import erasure_targets
+from memoryhub.services.forget import erasure_steps, receipts
 from memoryhub.services.scan import collecting, scan_targets, scans
 from memoryhub.services.scan.scans import ScanResult
 from memoryhub.vault.scan.targets import ScanTarget
@@ -86,7 +87,7 @@ def _record_result(row: Erasure, result: ScanResult) -> None:
         return
     if row.state != State.COMPLETE:
         # What somebody wrote beside the fence is for the eraser to find.
-        if not any(erasure_plans.count_left(row).values()):
+        if not any(erasure_targets.count_left(row).values()):
             erasure_steps.pass_scan(row, result)
         return
     _add(row, result)

@@ -25,7 +25,7 @@ from memoryhub.queries.forget import project_deletions
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.project_deletions import ACTOR
 from memoryhub.services.access.audit import COMMAND
-from memoryhub.services.forget import erasure_plans, erasures, ledgers
+from memoryhub.services.forget import erasures, ledgers
 from memoryhub.vault.keys import keys
 
 State = Project.State
@@ -49,7 +49,7 @@ def begin(
     """
     if confirmed != project.slug:
         raise InvalidError(loc="confirmed")
-    erasure_plans.require_reason(reason, ticket)
+    erasures.require_reason(reason, ticket)
     row: Project = journal.run(partial(_begin, project, reason, ticket, actor))
     return row
 
@@ -148,7 +148,7 @@ def _hand_in(row: Project) -> int:
 def _erase(subject: Subject, project: Project) -> None:
     """Plan and confirm; a plan of ours that nobody lived to confirm is confirmed."""
     planned = project_deletions.open_erasures(project).filter(subject=subject)
-    row = planned.first() or erasure_plans.plan(
+    row = planned.first() or erasures.plan(
         subject,
         scope=Erasure.Scope.SUBJECT,
         reason=project.deletion_reason,
@@ -156,7 +156,7 @@ def _erase(subject: Subject, project: Project) -> None:
         actor=ACTOR,
     )
     count = ErasureLine.of(row).count
-    erasures.confirm(row, token=erasure_plans.token(row), count=count, actor=ACTOR)
+    erasures.confirm(row, token=erasures.token(row), count=count, actor=ACTOR)
 
 
 def _end(project: Project) -> None:

@@ -14,15 +14,17 @@ import structlog
 from django.db import transaction
 
 from memoryhub import journal
+from memoryhub.journal.rows import tombstones
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_targets
+from memoryhub.queries.forget.erasure_targets import Draft, Wish
 from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.services.forget import (
-    erasure_plans,
-    erasure_rows,
+    erasure_steps,
     erasures,
     ledger_targets,
     ledgers,
@@ -78,7 +80,7 @@ def replay(line: Line) -> Erasure:
     row = Erasure.objects.filter(id=line.erasure).first()
     before = ledgers.newest(line.erasure)
     if row is None and buried is not None:
-        journal.run(partial(thread_tombstones.bury, buried, actor=ACTOR))
+        journal.run(partial(_bury, buried))
     elif row is None:
         row = journal.run(partial(_made, line))
         journal.run(partial(_confirm, row.id))
@@ -113,9 +115,9 @@ def _fence(lines: Sequence[Line]) -> None:
 
 def _keep_out(erasure: UUID) -> None:
     """Keep agents from what was promised and can't be fenced yet, until it is."""
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         if row.state in ledgers.UNFENCED:
-            erasure_plans.restrict(row, basis=PLANNED, actor=ACTOR)
+            erasure_steps.restrict(row, basis=PLANNED, actor=ACTOR)
 
 
 def _make_way(line: Line) -> Erasure | None:
@@ -138,14 +140,14 @@ def _make_way(line: Line) -> Erasure | None:
 
 
 def _give_up(erasure: UUID) -> None:
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         if row.state not in CLOSED:
-            erasure_plans.expire(row, actor=ACTOR)
+            erasures.expire(row, actor=ACTOR)
 
 
 def _confirm(erasure: UUID) -> None:
     """Confirm it as then: the ledger's line proves that somebody had its token."""
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         now = clock.now()
         if row.state not in (State.PLANNED, State.HELD):
             _make_room(row.subject_id)
@@ -155,7 +157,7 @@ def _confirm(erasure: UUID) -> None:
 
 
 def _taken_back(erasure: UUID) -> None:
-    with erasure_rows.locked(erasure) as (row, _):
+    with erasure_steps.locked(erasure) as (row, _):
         if row.state in ledgers.KEYLESS:
             row.state, row.updated_at = State.FENCED, clock.now()
             row.save(update_fields=["state", "updated_at"])
@@ -169,15 +171,36 @@ def _made(line: Line) -> Erasure:
             owner = _absent(line)
         _make_room(owner.id)
         wish = _wish(line)
-        draft = erasure_plans.drafted(owner, wish)
-        row = erasure_plans.build_row(owner, wish, draft, ACTOR)
+        draft = erasure_targets.drafted(owner, wish)
+        row = erasures.build_row(owner, wish, draft, ACTOR)
         # Nobody confirms it again.
         row.id, row.created_at, row.expires_at = line.erasure, line.at, row.updated_at
         row.save(force_insert=True)
     return row
 
 
-def _wish(line: Line) -> erasure_plans.Wish:
+def _bury(line: Line) -> None:
+    """Lay the tombstone of a thread that is not here, with an erasure of no rows.
+
+    It goes on from there: what is scanned and signed is that there is none.
+    """
+    wish = Wish(scope=line.scope, reason=line.reason, ticket=line.ticket)
+    targets = {"heads": [[line.targets[0], 0]], "ranges": []}
+    draft = Draft(planned={"count": 0, "places": {}}, targets=targets)
+    with transaction.atomic():
+        owner = Subject.objects.select_for_update().get(id=line.subject)
+        row = erasures.build_row(owner, wish, draft, ACTOR)
+        row.id, row.ledger_n, row.created_at = line.erasure, line.n, line.at
+        row.state = Erasure.State.ROWS_ERASED
+        row.confirmed_at = row.expires_at = row.updated_at
+        row.save(force_insert=True)
+        digest = ledger_targets.name_digest(line)
+        assert digest is not None
+        tombstones.lay_names(row, [digest])
+        ledgers.apply(line)
+
+
+def _wish(line: Line) -> Wish:
     given: dict[str, Any] = {"ticket": line.ticket}
     if line.scope == Scope.BEFORE:
         given["before"] = ledger_targets.moment(line)
@@ -185,7 +208,7 @@ def _wish(line: Line) -> erasure_plans.Wish:
         given["thread"] = Thread.objects.get(id=line.targets[0])
         if line.scope == Scope.RECORD:
             given["seq"] = line.targets[1]
-    return erasure_plans.Wish(scope=line.scope, reason=line.reason, **given)
+    return Wish(scope=line.scope, reason=line.reason, **given)
 
 
 def _absent(line: Line) -> Subject:
@@ -205,4 +228,4 @@ def _make_room(subject: UUID) -> None:
     """Expire mere plans: one erasure of a subject is open at a time."""
     for row in Erasure.objects.exclude(state__in=CLOSED).filter(subject=subject):
         if row.state in ledgers.UNFENCED:
-            erasure_plans.expire(row, actor=ACTOR)
+            erasures.expire(row, actor=ACTOR)

@@ -17,8 +17,7 @@ from memoryhub import journal
 from memoryhub.journal.rows import tombstones
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
-from memoryhub.services.forget import erasure_plans, ledger_targets, ledgers
-from memoryhub.services.forget.erasure_plans import Draft, Wish
+from memoryhub.services.forget import ledger_targets, ledgers
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof.ledger import Line
 
@@ -35,27 +34,6 @@ def placed(line: Line) -> Line | None:
     if Subject.objects.filter(id=line.subject).exists():
         return line
     return replace(line, subject=subjects.anonymous(line.project).id)
-
-
-def bury(line: Line, *, actor: str) -> None:
-    """Lay the tombstone, with an erasure that has no rows left to take.
-
-    It goes on from there: what is scanned and signed is that there is none.
-    """
-    wish = Wish(scope=line.scope, reason=line.reason, ticket=line.ticket)
-    targets = {"heads": [[line.targets[0], 0]], "ranges": []}
-    draft = Draft(planned={"count": 0, "places": {}}, targets=targets)
-    with transaction.atomic():
-        owner = Subject.objects.select_for_update().get(id=line.subject)
-        row = erasure_plans.build_row(owner, wish, draft, actor)
-        row.id, row.ledger_n, row.created_at = line.erasure, line.n, line.at
-        row.state = Erasure.State.ROWS_ERASED
-        row.confirmed_at = row.expires_at = row.updated_at
-        row.save(force_insert=True)
-        digest = ledger_targets.name_digest(line)
-        assert digest is not None
-        tombstones.lay_names(row, [digest])
-        ledgers.apply(line)
 
 
 def lay(row: Erasure, line: Line) -> None:

@@ -21,7 +21,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.access import projects
-from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget import erasures
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
@@ -50,13 +50,11 @@ def forget(scope: str) -> None:
     """Runs in the instance, up to the receipt."""
     thread = Thread.objects.get(name=f"of-{USER}")
     given: dict[str, Any] = {"thread": thread} if scope == "thread" else {}
-    row = erasure_plans.plan(
+    row = erasures.plan(
         thread.subject, scope=scope, reason="test", actor="command", **given
     )
     count = json.loads(row.planned)["count"]
-    row = erasures.confirm(
-        row, token=erasure_plans.token(row), count=count, actor="command"
-    )
+    row = erasures.confirm(row, token=erasures.token(row), count=count, actor="command")
     while row.state != Erasure.State.COMPLETE:
         row = erasures.advance(row)
         assert not row.waiting_on, row.waiting_on
@@ -244,7 +242,7 @@ def forget_a_record(until: str) -> None:
     row = Erasure.objects.first()
     if row is None:
         thread = Thread.objects.get(name=f"of-{USER}")
-        row = erasure_plans.plan(
+        row = erasures.plan(
             thread.subject,
             scope="record",
             thread=thread,
@@ -253,7 +251,7 @@ def forget_a_record(until: str) -> None:
             actor="command",
         )
         count = json.loads(row.planned)["count"]
-        token = erasure_plans.token(row)
+        token = erasures.token(row)
         row = erasures.confirm(row, token=token, count=count, actor="command")
     while row.state != until:
         row = erasures.advance(row)

@@ -19,10 +19,10 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.forget import erasure_counts
+from memoryhub.queries.forget import erasure_counts, erasure_targets
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access import projects
-from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget import erasures
 from memoryhub.services.forget.erasures import A_DAY
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
@@ -180,7 +180,7 @@ def _tell(slug: str) -> str:
     line = ErasureLine.of(row)
     kinds = [str(each.kind) for each in ledger.lines() if each.erasure == row.id]
     bob = _subject(slug, "bob")
-    left = erasure_plans.count_left(row)
+    left = erasure_targets.count_left(row)
     return json.dumps(
         {
             "state": row.state,

@@ -10,10 +10,10 @@ from typing import Any
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.forget import erasure_targets
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
-from memoryhub.services.forget import erasure_plans
 from tests.cast import bundled, factories, forgetting
 from tests.promises.forget.erasing import erased_of
 
@@ -35,7 +35,7 @@ def live_and_go(events: int, scope: str, path: str) -> None:
     given: dict[str, Any] = {"before": clock.now()} if scope == "before" else {}
     row = forgetting.forget(ann, scope, **given)
     told["erased"] = erased_of(row)["events"]
-    told["left"] = sum(erasure_plans.count_left(row).values()) + sealed.count()
+    told["left"] = sum(erasure_targets.count_left(row).values()) + sealed.count()
     told["twin"] = forgetting.kept(twin) == kept
     sys.stdout.write(json.dumps(told))
 

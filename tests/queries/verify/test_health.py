@@ -24,7 +24,7 @@ from memoryhub.models.server.clock import SECOND_NS, clock
 from memoryhub.models.server.leases import Lease
 from memoryhub.queries.verify import health
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans
+from memoryhub.services.forget import erasures
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keyring
 from memoryhub.workers import expiry, leases
@@ -185,7 +185,7 @@ def test_it_costs_five_queries_of_the_memory_database(
 def test_an_erasure_that_lasts_is_said(agent: Agent) -> None:
     """Not a plan, which nobody confirmed yet, nor one that is complete."""
     subject = subjects.anonymous(agent.project)
-    row = erasure_plans.plan(subject, scope="subject", reason="test", actor="command")
+    row = erasures.plan(subject, scope="subject", reason="test", actor="command")
     then = timezone.now() + timedelta(minutes=5, seconds=1)
     with time_machine.travel(then, tick=False):
         assert health.get_readiness().parts["erasures"].state == "ok"

@@ -31,7 +31,7 @@ from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
-from memoryhub.services.forget import erasure_plans, erasure_rows, erasures
+from memoryhub.services.forget import erasure_steps, erasures
 from memoryhub.services.threads import slots, threads
 from tests.cast import bundled
 from tests.cast.factories import (
@@ -110,7 +110,7 @@ def test_a_fork_that_came_meanwhile_is_in_the_receipt(
 ) -> None:
     """Names and slots that it still reads stay, and the receipt says so."""
     asked = plan(ann, "thread", thread=get_thread(agent, "ann-1"))
-    token, count = erasure_plans.token(asked), ErasureLine.of(asked).count
+    token, count = erasures.token(asked), ErasureLine.of(asked).count
     row = erasures.confirm(asked, token=token, count=count, actor="command")
     fork(agent, "ann-1", "ann-fork")
     row = finish(row)
@@ -131,7 +131,7 @@ def test_nobody_slips_in_once_it_is_counted(
     """More records than one transaction takes: agents wait until all is ordered."""
     monkeypatch.setattr(erasing, "chunks", partial(erasing.chunks, size=2))
     fork(agent, "ann-1", "ann-fork")
-    order, tried = erasure_rows.order, []
+    order, tried = erasure_steps.order, []
 
     def beside(row: Erasure) -> None:
         for thread in ("ann-2", "ann-fork"):
@@ -142,7 +142,7 @@ def test_nobody_slips_in_once_it_is_counted(
         order(row)
 
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
-    monkeypatch.setattr(erasure_rows, "order", beside)
+    monkeypatch.setattr(erasure_steps, "order", beside)
     before = sealed(ann)
     row = finish(row)
     assert (row.state, tried) == (State.COMPLETE, ["ann-2", "ann-fork"])
@@ -158,7 +158,7 @@ def test_killed_between_two_orders_it_goes_on(
     fork(agent, "ann-1", "ann-fork")
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
     before, orders = sealed(ann), []
-    order = erasure_rows._order_records
+    order = erasure_steps._order_records
 
     def dying(*given: object) -> None:
         orders.append(given)
@@ -166,7 +166,7 @@ def test_killed_between_two_orders_it_goes_on(
             raise KeyboardInterrupt
         order(*given)  # type: ignore[arg-type]  # as it is called
 
-    monkeypatch.setattr(erasure_rows, "_order_records", dying)
+    monkeypatch.setattr(erasure_steps, "_order_records", dying)
     with pytest.raises(KeyboardInterrupt):
         erasures.advance(row)
     assert of(agent, "ann").state == "restricted"

@@ -23,7 +23,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures
+from memoryhub.services.forget import erasures
 from memoryhub.services.people import subjects
 from tests.cast.factories import append, get_thread, make_page, make_thread
 from tests.cast.forgetting import plan
@@ -215,7 +215,7 @@ def test_a_restriction_of_hers_outlives_the_plan(ann: Subject) -> None:
 
 def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
     row = plan(ann)
-    token = erasure_plans.token(row)
+    token = erasures.token(row)
     erasures.require_token(row, token)
     for name, value in (
         ("planned", row.planned.replace('"count"', '"count" ')),
@@ -226,7 +226,7 @@ def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
     ):
         kept = getattr(row, name)
         setattr(row, name, value)
-        changed = erasure_plans.token(row)
+        changed = erasures.token(row)
         setattr(row, name, kept)
         # The same JSON in other letters is the same plan.
         assert (changed != token) == (name != "planned"), name

@@ -9,7 +9,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_rows
+from memoryhub.services.forget import erasure_steps
 from memoryhub.services.people import subjects
 from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_page, make_thread
@@ -48,10 +48,10 @@ def test_every_thread_is_told_and_emptied(ann: Subject, agent: Agent) -> None:
     bob = subjects.find_or_create(agent.project, "bob")
     before = erasure_counts.count_subject(bob.id)
     row = planned(ann)
-    erasure_rows.order(row)
+    erasure_steps.order(row)
     assert ends(ann) == {"thread.erased"}
     assert left(ann) > 0
-    erasure_rows.purge(row)
+    erasure_steps.take_rows(row)
     assert left(ann) == 0
     assert erasure_counts.count_subject(bob.id) == before
     assert Tombstone.objects.filter(kind="thread").count() == (
@@ -62,8 +62,8 @@ def test_every_thread_is_told_and_emptied(ann: Subject, agent: Agent) -> None:
 def test_a_repeat_changes_nothing(ann: Subject) -> None:
     row = planned(ann)
     for _ in range(2):
-        erasure_rows.order(row)
-        erasure_rows.purge(row)
+        erasure_steps.order(row)
+        erasure_steps.take_rows(row)
     erased = Event.objects.filter(thread__subject=ann, type="thread.erased")
     assert erased.count() == Thread.objects.filter(subject=ann).count()
 
@@ -75,7 +75,7 @@ def test_many_threads_are_told_in_batches(
     for n in range(5):
         make_thread(agent, f"ann-{n}", user_id="ann")
     ann = subjects.find_or_create(agent.project, "ann")
-    erasure_rows.order(planned(ann))
+    erasure_steps.order(planned(ann))
     assert ends(ann) == {"thread.erased"}
 
 
@@ -85,7 +85,7 @@ def test_what_is_on_its_way_in_leaves_nothing(agent: Agent) -> None:
         append(agent, name, "one")
     Thread.objects.filter(name="ann-2").update(status=Thread.Status.IMPORTING)
     ann = subjects.find_or_create(agent.project, "ann")
-    erasure_rows.order(planned(ann))
+    erasure_steps.order(planned(ann))
     (one,) = Thread.objects.filter(subject=ann)
     assert one.status == Thread.Status.ERASED
 
@@ -102,12 +102,12 @@ def test_values_of_a_record_are_kept_out_and_others_are_not(agent: Agent) -> Non
         thread=thread,
         seq=made[0].seq,
     )
-    erasure_rows.order(row)
+    erasure_steps.order(row)
     assert Tombstone.objects.filter(kind="value").count() == 1
     assert made[0].payload is None
     assert made[1].payload is not None
-    erasure_rows.order(row)
-    erasure_rows.purge(row)
+    erasure_steps.order(row)
+    erasure_steps.take_rows(row)
     assert Tombstone.objects.filter(kind="value").count() == 1
     assert Event.objects.filter(thread=thread, type="records.erased").count() == 1
 
@@ -122,6 +122,6 @@ def test_what_was_made_since_the_plan_goes_too(agent: Agent) -> None:
     ann = subjects.find_or_create(agent.project, "ann")
     row = planned(ann, "record", thread=thread, seq=seq)
     make_page(agent, "made", thread="ann-1", provenance=("source",))
-    erasure_rows.order(row)
+    erasure_steps.order(row)
     left = Event.objects.filter(thread=thread, payload__isnull=False)
     assert [*left.values_list("page", flat=True)] == ["other"]

@@ -19,8 +19,9 @@ from memoryhub.errors import ValueErasedError
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.forget import erasure_targets
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.forget import erasure_plans, erasures, ledgers, replays
+from memoryhub.services.forget import erasures, ledgers, replays
 from memoryhub.services.scan import scans
 from memoryhub.services.scan.scans import ScanResult
 from memoryhub.vault.proof import ledger
@@ -279,7 +280,7 @@ def test_what_is_left_takes_no_receipt_back(
 ) -> None:
     """Somebody counted before the end what another has seen to meanwhile."""
     begun, ended, here = Signal(), Signal(), get_ident()
-    count: Callable[[Erasure], dict[str, int]] = erasure_plans.count_left
+    count: Callable[[Erasure], dict[str, int]] = erasure_targets.count_left
 
     def counted(row: Erasure) -> dict[str, int]:
         if get_ident() == here:
@@ -289,7 +290,7 @@ def test_what_is_left_takes_no_receipt_back(
         return {**count(row), "events": 1}
 
     row = forget(ann, until=State.SCRUBBED)
-    monkeypatch.setattr(erasure_plans, "count_left", counted)
+    monkeypatch.setattr(erasure_targets, "count_left", counted)
     slower = _elsewhere(pool, lambda: erasures.advance(row))
     assert begun.wait(timeout=60)
     row = finish(row)

@@ -28,8 +28,6 @@ from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import (
-    erasure_plans,
-    erasure_rows,
     erasure_steps,
     erasures,
 )
@@ -132,14 +130,14 @@ def test_confirming_twice_is_one_erasure(ann: Subject) -> None:
 
 def test_another_token_or_count_confirms_nothing(ann: Subject, bob: Subject) -> None:
     row, other = plan(ann), plan(bob)
-    for token in ("", "0" * 64, erasure_plans.token(other)):
+    for token in ("", "0" * 64, erasures.token(other)):
         with pytest.raises(InvalidError):
             erasures.confirm(row, token=token, count=1, actor="command")
     count = ErasureLine.of(row).count
     for wrong in (0, count - 1, count + 1):
         with pytest.raises(CountMismatchError):
             erasures.confirm(
-                row, token=erasure_plans.token(row), count=wrong, actor="command"
+                row, token=erasures.token(row), count=wrong, actor="command"
             )
     assert Erasure.objects.get(id=row.id).confirmed_at is None
     assert list(ledger.lines()) == []
@@ -162,7 +160,7 @@ def test_an_expired_plan_confirms_nothing(ann: Subject) -> None:
 
 def test_a_stale_plan_is_made_anew(agent: Agent, ann: Subject) -> None:
     row = plan(ann)
-    old = erasure_plans.token(row)
+    old = erasures.token(row)
     append(agent, "ann-1", "One more thing.")
     with pytest.raises(PlanStaleError):
         confirm(row)
@@ -200,12 +198,12 @@ def test_a_plan_is_counted_anew_once_agents_are_kept_out(
     fresh = erasures.keep_out(row, actor="operator:carol")
     assert fresh.id == row.id
     assert ErasureLine.of(fresh).count > ErasureLine.of(row).count
-    assert erasure_plans.token(fresh) != erasure_plans.token(row)
+    assert erasures.token(fresh) != erasures.token(row)
     with pytest.raises(SubjectRestrictedError):
         append(agent, "ann-1", "Too late for this one.")
     append(agent, twin.name, "Of somebody else.")
     again = erasures.keep_out(fresh, actor="operator:carol")
-    assert erasure_plans.token(again) == erasure_plans.token(fresh)
+    assert erasures.token(again) == erasures.token(fresh)
     told = AuditEntry.objects.filter(action="subject.restricted")
     assert told.count() == 1
     assert confirm(again).state == State.FENCED
@@ -292,7 +290,7 @@ def test_zero_is_not_success(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> N
     """Control: an eraser that does nothing never gets to a receipt."""
     row = confirm(plan(ann))
     row = erasures.advance(row)
-    monkeypatch.setattr(erasure_rows, "purge", lambda _: None)
+    monkeypatch.setattr(erasure_steps, "take_rows", lambda _: None)
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.KEY_DESTROYED, "store")
     assert not Receipt.objects.exists()
