@@ -24,6 +24,7 @@ class MemoryHubConfig(AppConfig):
         register(server_checks.proxies, deploy=True)
         for check in (
             server_checks.database_logs,
+            server_checks.database_limits,
             server_checks.database_roles,
             server_checks.database_rights,
         ):

@@ -25,6 +25,8 @@ QUIET: Final = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+#: What each connection asks for, and a pooler in between may drop; 0 is no limit.
+LIMITS: Final = ("statement_timeout", "idle_in_transaction_session_timeout")
 #: What each must be, so that Redis writes nothing to a disk.
 UNSAVED: Final = {"save": "", "appendonly": "no"}
 
@@ -42,8 +44,24 @@ def database_logs(
             id="memoryhub.W003",
         )
         for alias in _postgres(databases)
-        for name, value in _settings(alias)
+        for name, value in _settings(alias, QUIET)
         if value != QUIET[name]
+    ]
+
+
+def database_limits(
+    *_: Any, databases: Collection[str] | None = None, **__: Any
+) -> list[CheckMessage]:
+    """Warn of PostgreSQL databases where no time limit of ours holds."""
+    return [
+        CheckWarning(
+            f"Connections to the database {alias} have no limit: {name} is 0.",
+            hint=f"A pooler in between drops ours: ALTER ROLE … SET {name}, for ours.",
+            id="memoryhub.W009",
+        )
+        for alias in _postgres(databases)
+        for name, value in _settings(alias, LIMITS)
+        if value == "0"
     ]
 
 
@@ -141,12 +159,12 @@ def _postgres(databases: Collection[str] | None) -> Iterator[str]:
             yield alias
 
 
-def _settings(alias: str) -> list[tuple[str, str]]:
+def _settings(alias: str, names: Collection[str]) -> list[tuple[str, str]]:
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "SELECT name, current_setting(name) FROM pg_settings "
             "WHERE name = ANY(%s) ORDER BY name",
-            [list(QUIET)],
+            [list(names)],
         )
         found: list[tuple[str, str]] = cursor.fetchall()
         return found

@@ -66,6 +66,22 @@ def test_a_log_that_holds_values_is_warned_of() -> None:
 
 
 @pytest.mark.django_db
+def test_a_limit_that_a_pooler_drops_is_warned_of() -> None:
+    if connections["default"].vendor != "postgresql":
+        assert server_checks.database_limits(databases=BOTH) == []
+        return
+    for alias in BOTH:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '30s'")
+    assert server_checks.database_limits(databases=BOTH) == []
+    with connections["keys"].cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 0")
+    (left,) = server_checks.database_limits(databases=BOTH)
+    assert left.id == "memoryhub.W009"
+    assert "the database keys have no limit: statement_timeout" in left.msg
+
+
+@pytest.mark.django_db
 def test_a_superuser_is_warned_of() -> None:
     if connections["default"].vendor != "postgresql":
         assert server_checks.database_roles(databases=BOTH) == []
