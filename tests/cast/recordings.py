@@ -78,9 +78,9 @@ def lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
     return path
 
 
-def items(path: Path, **options: Any) -> Iterator[Item]:
+def items(path: Path, *, form: str = "auto", **options: Any) -> Iterator[Item]:
     asked = Options(**{"source": path.stem, **options})
-    return formats.read([path.read_bytes()], options=asked)[1]
+    return formats.read([path.read_bytes()], options=asked, format_name=form)[1]
 
 
 def take(

@@ -14,7 +14,6 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import format_runs
 from memoryhub.kernel.formats.records import Bad, Record
 from memoryhub.kernel.formats.transcripts import (
-    ROLES,
     Calls,
     Item,
     Message,
@@ -25,6 +24,7 @@ from memoryhub.kernel.formats.transcripts import (
     read_message,
     require_thread_name,
 )
+from memoryhub.kernel.messages.reading import ROLES
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError

@@ -1,8 +1,7 @@
 """Transcripts: what an agent and its model said, as slots of a thread.
 
-Pure. Messages are those of chat completions and of Anthropic, and items of Responses; a
-slot's content is the whole object, fields we do not know included, so that an export
-gives back what came.
+Pure. Messages are of any shape that is read; a slot's content is the whole object,
+fields we do not know included, so that an export gives back what came.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import records
 from memoryhub.kernel.formats.records import Bad, Record, TextPosition
+from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.events import LabelValue, Role, RunFormat
 from memoryhub.kernel.state.state import Scope
 from memoryhub.kernel.text import names, strict_json, times, user_ids
@@ -30,16 +31,6 @@ _CALLS_KEPT = 4_096
 #: What the name of a sender can't have.
 _ODD = re.compile(r"[^A-Za-z0-9._:@-]")
 _MAX_NAME = 128
-
-#: The role in the file to the role and type of the slot.
-ROLES: dict[str, tuple[Role, str]] = {
-    "system": ("system", "chat.system"),
-    "developer": ("system", "chat.system"),
-    "user": ("user", "chat.user"),
-    "assistant": ("assistant", "chat.assistant"),
-    "tool": ("tool", "chat.tool"),
-    "function": ("tool", "chat.tool"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +114,15 @@ class Calls:
 
     _names: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
 
-    def note(self, thread: str, call_id: Any, name: str) -> None:
-        if isinstance(call_id, str):
+    def note(self, thread: str, call_id: str | None, name: str) -> None:
+        """Note a call; one without an id goes by the name of its tool."""
+        if call_id is not None:
             self._names[_key(thread, call_id)] = name
             if len(self._names) > _CALLS_KEPT:
                 self._names.popitem(last=False)
 
-    def find(self, thread: str, call_id: Any) -> str | None:
-        if not isinstance(call_id, str):
-            return None
-        return self._names.get(_key(thread, call_id))
+    def find(self, thread: str, call_id: str | None) -> str | None:
+        return None if call_id is None else self._names.get(_key(thread, call_id))
 
 
 def read_message(
@@ -146,18 +136,25 @@ def read_message(
     if not isinstance(content, dict):
         raise InvalidError(code="object_expected")
     text = strict_json.check(content, MESSAGE)
-    role, type_ = _role(content)
-    from_name, to_name, unknown_call = _route(role, content, thread, calls)
+    said = reading.read(content)
+    role = said.speaker
+    if role is None:
+        code = "missing" if content.get("role") is None else "role"
+        raise InvalidError(code=code, loc="role")
+    for call in said.calls:
+        calls.note(thread, call.id or call.name, call.name or _NAMELESS)
+    from_name, to_name = _route(said, role, thread, calls)
+    seen = (calls.find(thread, each.id or each.name) for each in said.results)
     return Message(
         role=role,
-        type=type_,
+        type=f"chat.{role}",
         from_name=from_name,
         to_name=to_name,
         content=content,
         text=text,
         turn_begins=role == "assistant",
         agent_at=agent_at,
-        unknown_call=unknown_call,
+        unknown_call=role == "tool" and None in seen,
     )
 
 
@@ -172,105 +169,27 @@ def parse_line(record: Record, limits: strict_json.Limits) -> Any:
         return record.bad(code, where, message=record.index)
 
 
-def _role(content: dict[str, Any]) -> tuple[Role, str]:
-    """Role and type of the slot: as the message says, else as the item's type does."""
-    sent, kind = content.get("role"), content.get("type")
-    if sent is None and isinstance(kind, str):
-        if kind.endswith("_output"):
-            return ROLES["tool"]
-        if kind == "reasoning" or kind.endswith("_call"):
-            return ROLES["assistant"]
-    if sent is None:
-        raise InvalidError(code="missing", loc="role")
-    if not isinstance(sent, str) or sent not in ROLES:
-        raise InvalidError(code="role", loc="role")
-    if sent == "user" and _only_results(content):
-        return ROLES["tool"]
-    return ROLES[sent]
-
-
-def _only_results(content: dict[str, Any]) -> bool:
-    """Whether it is Anthropic's message of tools, which has the user's role."""
-    parts = content.get("content")
-    return (
-        isinstance(parts, list)
-        and bool(parts)
-        and all(
-            isinstance(part, dict) and part.get("type") == "tool_result"
-            for part in parts
-        )
-    )
-
-
 def _route(
-    role: Role, content: dict[str, Any], thread: str, calls: Calls
-) -> tuple[str, str, bool]:
-    """Sender, receiver, and whether it answers a call that was not seen."""
+    said: message.Message, role: Role, thread: str, calls: Calls
+) -> tuple[str, str]:
+    """Sender and receiver: of a call or result its tool, of several `tools`."""
     if role == "assistant":
-        return "assistant", _callee(content, thread, calls), False
+        # What its own API did for it, or what is answered there, waits for no one.
+        answered = {each.id for each in said.results}
+        waiting = [
+            each.name or _NAMELESS
+            for each in said.calls
+            if each.kind != "server" and each.id not in answered
+        ]
+        return "assistant", _tools(waiting) if waiting else "user"
     if role != "tool":
-        return role, "assistant", False
-    answered = _answered(content)
-    found = [calls.find(thread, each) for each in answered]
-    known = [name for name in found if name]
-    # A result of the old function calling names its function and has no call id.
-    unknown = content.get("role") != "function" and len(known) < len(answered)
-    given = content.get("name")
-    if isinstance(given, str) and given:
-        name = given
-    elif len(set(known)) > 1:
-        return "tools", "assistant", unknown
-    else:
-        name = known[0] if known else _NAMELESS
-    return tool_name(name), "assistant", unknown
+        return role, "assistant"
+    found = (each.name or calls.find(thread, each.id) for each in said.results)
+    return _tools([*{name for name in found if name}] or [_NAMELESS]), "assistant"
 
 
-def _answered(content: dict[str, Any]) -> list[Any]:
-    """Ids of the calls whose results a message brings."""
-    parts = content.get("content")
-    if content.get("role") == "user" and isinstance(parts, list):
-        return [part.get("tool_use_id") for part in parts]  # all of them are results
-    return [content.get("tool_call_id", content.get("call_id"))]
-
-
-def _callee(content: dict[str, Any], thread: str, calls: Calls) -> str:
-    """Whom the assistant speaks to: the user, the tool it calls, or `tools`."""
-    callees = []
-    for call_id, name in _tool_calls(content):
-        callees.append(tool_name(name))
-        calls.note(thread, call_id, name)
-    if len(callees) > 1:
-        return "tools"
-    return callees[0] if callees else "user"
-
-
-def _tool_calls(content: dict[str, Any]) -> list[tuple[Any, str]]:
-    """Id and name of each call in a message; the old single `function_call` is one.
-
-    What looks like none calls nothing: the API takes such a message, too.
-    """
-    listed, parts = content.get("tool_calls"), content.get("content")
-    found: list[tuple[Any, Any]] = []
-    for call in listed if isinstance(listed, list) else []:
-        if isinstance(call, dict):
-            inner = call.get("function") or call.get("custom")
-            found.append((call.get("id"), inner))
-    single = content.get("function_call")
-    if not found and isinstance(single, dict):
-        found.append((None, single))
-    found += [
-        (part.get("id"), part)
-        for part in (parts if isinstance(parts, list) else [])
-        if isinstance(part, dict) and part.get("type") == "tool_use"
-    ]
-    if content.get("type") in ("function_call", "custom_tool_call"):
-        found.append((content.get("call_id"), content))
-    return [(call_id, _called(named)) for call_id, named in found]
-
-
-def _called(named: Any) -> str:
-    name = named.get("name") if isinstance(named, dict) else None
-    return name if isinstance(name, str) and name else _NAMELESS
+def _tools(named: Sequence[str]) -> str:
+    return "tools" if len(named) > 1 else tool_name(named[0])
 
 
 def tool_name(name: str) -> str:

@@ -110,3 +110,8 @@ class Message:
     def is_plain(self) -> bool:
         """Whether all that it says are its parts."""
         return not (self.calls or self.results or self.thoughts)
+
+    @property
+    def speaker(self) -> Role | None:
+        """Whose slot it is: some APIs have the user say what tools gave back."""
+        return "tool" if self.role == "user" and self.results else self.role

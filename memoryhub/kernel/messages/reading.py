@@ -227,6 +227,8 @@ def _reader_of_family(kind: str, item: Block) -> Reader | None:
         return _call
     if kind.endswith("_tool_result") and "tool_use_id" in item:
         return _result
+    if kind.endswith(("_call", "_output")) and "call_id" in item:
+        return _hosted if kind.endswith("_call") else _result
     return _used_tool if kind.startswith("tool-") and "toolCallId" in item else None
 
 
@@ -536,6 +538,7 @@ def _thought(reading: _Reading, block: Block) -> None:
 def _sealed(reading: _Reading, block: Block) -> None:
     """Keep an item that only its own API can open."""
     reading.thoughts.append(Thought(sent=block, vendor="responses"))
+    reading.speakers.add("assistant")
 
 
 def _hosted(reading: _Reading, block: Block) -> None:

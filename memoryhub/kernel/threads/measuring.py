@@ -43,10 +43,9 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
     """Return the slot with its cost and modality; its tokens stay as counted.
 
     Without one by its client the role is the message's own, but for the system's.
-    Some APIs have the user say what tools have brought: its role is the tool's.
     """
     said, sent = reading.read(content), role_of(slot)
-    if sent in (None, "user") and said.results and said.role in ("user", "tool"):
+    if sent in (None, "user") and said.speaker == "tool":
         slot = replace(slot, role="tool")
     elif sent is None and said.role in ("user", "assistant"):
         slot = replace(slot, role=said.role)

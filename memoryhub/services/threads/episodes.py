@@ -29,8 +29,7 @@ class NewEpisode:
     def slots(self, thread: str) -> list[NewSlot]:
         """Return its messages, counted by est/1.
 
-        Raises InvalidError for a tool's name that is none, and JsonRefusedError for a
-        message that is too large.
+        Raises JsonRefusedError for a message that is too large.
         """
         calls = Calls()
         messages = [

@@ -203,6 +203,9 @@ def test_a_session_of_codex_is_its_items() -> None:
         item("function_call", name="shell", arguments="{}", call_id="c1"),
         item("function_call_output", call_id="c1", output="a.txt"),
         item("web_search_call", status="completed"),
+        item("newest_call", call_id="c2"),
+        item("newest_call_output", call_id="c2", output="done"),
+        item("compaction", encrypted_content="x"),
         item("message", role="assistant", content=asked),
     ]
     note = {"timestamp": AT, "type": "event_msg", "payload": {"type": "token_count"}}
@@ -213,5 +216,5 @@ def test_a_session_of_codex_is_its_items() -> None:
     assert [route(each) for each in messages(found)] == [
         "system>assistant", "user>assistant", "assistant>user*",
         "assistant>tool:shell", "tool:shell>assistant", "assistant>user*",
-        "assistant>user",
+        "assistant>user", "tool:newest>assistant", "assistant>user*", "assistant>user",
     ]  # fmt: skip

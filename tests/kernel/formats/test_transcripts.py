@@ -119,14 +119,26 @@ def test_a_result_goes_by_its_own_name_first() -> None:
 def test_a_result_of_a_call_that_was_not_seen_is_kept_and_marked() -> None:
     assert read(result("call-find", name="find")).unknown_call
     assert read({"role": "tool", "content": "x"}).unknown_call
-    # The old function calling has no call ids to know.
-    assert not read({"role": "function", "name": "find"}).unknown_call
+    assert read({"role": "function", "name": "find"}).unknown_call
+
+
+def test_the_old_function_calling_is_known_by_its_name() -> None:
+    calls = Calls()
+    read({"role": "assistant", "function_call": {"name": "find"}}, calls)
+    assert not read({"role": "function", "name": "find"}, calls).unknown_call
 
 
 def test_calls_of_another_thread_are_not_mixed_in() -> None:
     calls = Calls()
     read_message(call("find"), thread="t-2", calls=calls)
     assert read(result("call-find"), calls).unknown_call
+
+
+def test_what_is_done_already_is_no_call_of_a_tool() -> None:
+    hosted = {"type": "web_search_call", "id": "ws", "status": "completed"}
+    done = {"type": "tool-find", "toolCallId": "c", "input": {}, "output": "12:10"}
+    assert read(hosted).to_name == "user"
+    assert read({"role": "assistant", "parts": [done]}).to_name == "user"
 
 
 def test_only_the_latest_calls_are_remembered() -> None:
@@ -161,8 +173,8 @@ def test_a_message_that_can_not_be_a_slot_is_refused_by_code(
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        ({"role": "assistant", "tool_calls": {}, "function_call": {}}, "tool:tool"),
-        ({"role": "assistant", "tool_calls": {"a": 1}}, "user"),
+        ({"role": "assistant", "tool_calls": {}, "function_call": {}}, "user"),
+        ({"role": "assistant", "tool_calls": {"a": 1}}, "tool:tool"),
         ({"role": "assistant", "tool_calls": ["find"]}, "user"),
         (call("get weather"), "tool:get_weather"),
         (call("harbour/charts.search"), "tool:harbour_charts.search"),
@@ -193,8 +205,16 @@ def test_the_name_of_a_tool_is_never_a_reason_to_stop(content: Any, name: str) -
             },
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]},
         ),
+        (
+            {"role": "model", "parts": [{"functionCall": {"name": "find"}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "find"}}]},
+        ),
+        (
+            {"type": "ai", "content": "", "tool_calls": [{"id": "c", "name": "find"}]},
+            {"type": "tool", "content": "found", "tool_call_id": "c"},
+        ),
     ],
-    ids=["responses", "anthropic"],
+    ids=["responses", "anthropic", "gemini", "langchain"],
 )
 def test_calls_and_results_of_other_apis_are_known(
     call: dict[str, Any], answer: dict[str, Any]
