@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from memoryhub.api.document.fields import In, Out, ThreadName, example
 from memoryhub.api.document.samples import REQUEST
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.operations import StrictRouter
 from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.paging.page_conditions import conditions
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.state.paging_config import Mode
+from memoryhub.queries.replay import exact_json
 from memoryhub.services.knowledge import model_tools
 from memoryhub.services.paging import page_faults
 
@@ -36,16 +37,49 @@ class CallIn(BaseModel):
     function: Any = Field(None, description="`{name, arguments}`.")
 
 
+class CallItemIn(BaseModel):
+    """The same of Responses."""
+
+    model_config = ConfigDict(extra="allow", strict=True) | example(
+        {"type": "function_call", "id": "fc_7", "call_id": "call_7", **_CALL}
+    )
+
+    type: Any = Field(None, description="`function_call`.")
+    call_id: Any = None
+    name: Any = None
+    arguments: Any = Field(None, description="JSON text.")
+
+
+class CallBlockIn(BaseModel):
+    """The same of Anthropic's Messages."""
+
+    model_config = ConfigDict(extra="allow", strict=True) | example(
+        {
+            "type": "tool_use",
+            "id": "toolu_7",
+            "name": "page_fault",
+            "input": {"page_id": "fare-rules"},
+        }
+    )
+
+    type: Any = Field(None, description="`tool_use`.")
+    id: Any = None
+    name: Any = None
+    input: Any = Field(None, description="The arguments.")
+
+
+_READ = "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\nIs 12A free?"
+
+
 class ToolMessageOut(Out):
-    """The answer to hand back to the model."""
+    """The answer to hand back to the model, as it is: a message of its own."""
 
     model_config = example(
         {
             "role": "tool",
             "tool_call_id": "call_7",
             "name": "page_fault",
-            "content": "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\n"
-            "Is seat 12A free?",
+            "content": _READ,
         }
     )
 
@@ -53,6 +87,45 @@ class ToolMessageOut(Out):
     tool_call_id: str
     name: str
     content: str = Field(description="What was read, or a sentence on why not.")
+
+
+class CallOutputOut(Out):
+    """The same to a call of Responses: an item for the next input."""
+
+    model_config = example(
+        {"type": "function_call_output", "call_id": "call_7", "output": _READ}
+    )
+
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    call_id: str
+    output: str = Field(description="What was read, or a sentence on why not.")
+
+
+class ToolResultOut(Out):
+    """One block."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: str = Field(description="What was read, or a sentence on why not.")
+    is_error: Literal[True] | None = Field(
+        None, description="Of a sentence on why not; else absent."
+    )
+
+
+class ToolResultsOut(Out):
+    """The same to a `tool_use` of Anthropic's: a user's message with its one result."""
+
+    model_config = example(
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_7", "content": _READ}
+            ],
+        }
+    )
+
+    role: Literal["user"]
+    content: list[ToolResultOut] = Field(description="One result.")
 
 
 class ToolsQuery(In):
@@ -71,17 +144,21 @@ class ToolsOut(Out):
     "POST",
     "/threads/{thread}/tool-calls",
     needs=auth.WRITE,
-    out=ToolMessageOut,
+    out=ToolMessageOut | CallOutputOut | ToolResultsOut,
     refusals=CONDITIONAL,
 )
 async def call_tool(
-    request: HttpRequest, thread: Path[ThreadName], body: CallIn
+    request: HttpRequest,
+    thread: Path[ThreadName],
+    body: CallIn | CallItemIn | CallBlockIn,
 ) -> HttpResponse:
     """Do what a model's tool call asks for, and answer the message to hand back.
 
+    A call is taken as chat completions, Responses or Anthropic's Messages write it, and
+    answered in the same shape: a client appends the answer to its messages as it is.
     What the model got wrong is a 200 as well: its content says so to the model.
     """
-    agent, sent = auth.caller(request), body.model_dump()
+    agent, sent = auth.caller(request), body.model_dump(exclude_unset=True)
     given = conditions(request, body)
     message = await model_tools.call(
         agent=agent, thread=thread, sent=sent, request=given.request
@@ -90,7 +167,7 @@ async def call_tool(
         message = await page_faults.call(
             agent=agent, thread=thread, sent=sent, preconditions=given
         )
-    return rendered(ToolMessageOut(**message))  # type: ignore[arg-type]  # closed words
+    return HttpResponse(exact_json.dumps(message), content_type="application/json")
 
 
 @router.route("GET", "/tools", needs=auth.READ, out=ToolsOut)

@@ -7,10 +7,12 @@ word, ready to be handed back.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REFERENCE, Location
 from memoryhub.kernel.text import memory_tools, strict_json
 from memoryhub.kernel.text.json_text import dumped
@@ -111,7 +113,6 @@ class Call:
     """A call of page_fault. The id is the model's: it may name no page."""
 
     call_id: str
-    name: str
     page_id: str
     level: int
     #: A part of level 0 instead, in tokens; a limit of None is as many as fit.
@@ -123,27 +124,29 @@ class Call:
 class SearchCall:
     """A call of page_search. The query is the model's, as long as it pleases."""
 
-    call_id: str
     query: str
     limit: int
-    name: str = PAGE_SEARCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
     """A call that cannot be followed."""
 
-    call_id: str
-    name: str
     #: A closed word: call, tool_unknown, arguments_json, arguments.
     error: str
     #: Our own words; nothing of what the model wrote.
     detail: str
 
     @property
-    def sentence(self) -> str:
-        """Return the text of the tool message."""
-        return f"This call can't be followed: {self.detail}."
+    def sentence(self) -> Failure:
+        """Return what the model is told."""
+        return Failure(f"This call can't be followed: {self.detail}.")
+
+
+class Failure(str):
+    """What a model is told of a call that was not followed."""
+
+    __slots__ = ()
 
 
 def listed(form: str | None, own: Location | None, texts: Texts) -> str:
@@ -173,41 +176,76 @@ def defined(version: str) -> str:
     return DEFINITIONS.get(version) or memory_tools.DEFINITIONS[version]
 
 
-def parse_call(call: Any) -> Call | SearchCall | Mistake:
-    """Parse a model's call, its arguments an object or the JSON text of one.
+def parse_call(sent: Any) -> Call | SearchCall | Mistake:
+    """Parse a model's call in any shape, its arguments an object or its JSON text.
 
-    Members that providers add beside id, type and function are let by.
+    Members that providers add are let by.
     """
-    if not isinstance(call, dict):
-        return Mistake(call_id="", name="", error="call", detail="expected an object")
-    call_id, function = call.get("id"), call.get("function")
-    call_id = call_id if isinstance(call_id, str) else ""
-    if call.get("type", "function") != "function" or not isinstance(function, dict):
-        return Mistake(
-            call_id=call_id, name="", error="call", detail="expected a function call"
-        )
-    name = function.get("name")
-    if name not in (PAGE_FAULT, PAGE_SEARCH):
-        name = name if isinstance(name, str) else ""
+    call = _called(sent)
+    if call is None:
+        return Mistake(error="call", detail="expected a function call")
+    parse = _PARSED.get(call.name or "")
+    if parse is None:
         detail = f"the tools are {PAGE_FAULT} and {PAGE_SEARCH}"
-        return Mistake(call_id=call_id, name=name, error="tool_unknown", detail=detail)
+        return Mistake(error="tool_unknown", detail=detail)
     try:
-        parse = _call if name == PAGE_FAULT else _search_call
-        return parse(call_id, function.get("arguments"))
+        return parse(call)
     except _Wrong as wrong:
-        return Mistake(
-            call_id=call_id, name=name, error=wrong.word, detail=wrong.detail
-        )
+        return Mistake(error=wrong.word, detail=wrong.detail)
 
 
-def tool_message(call_id: str, name: str, content: str) -> dict[str, str]:
-    """Return the message that answers a call, to be sent back as it is."""
+def answer(sent: Any, content: str) -> dict[str, Any]:
+    """Return the message that answers a call, in its shape, to be sent back as it is.
+
+    A Failure says so where the shape has a place for it.
+    """
+    call, given = _called(sent), sent if isinstance(sent, dict) else {}
+    kind, sent_id = given.get("type"), given.get("id")
+    if call is None:
+        call = message.Call(id=sent_id if isinstance(sent_id, str) else None)
+    write = _ANSWERS.get(kind) if isinstance(kind, str) else None
+    return (write or _tool_message)(call.id or "", call.name or "", content)
+
+
+def _called(sent: Any) -> message.Call | None:
+    """The call that was sent, alone or in its message; None of none or several."""
+    calls = reading.read([sent]).calls
+    return calls[0] if len(calls) == 1 else None
+
+
+def _tool_message(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Of chat completions."""
     return {
         "role": "tool",
         "tool_call_id": call_id,
         "name": name,
         "content": content,
     }
+
+
+def _output(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Of Responses."""
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
+
+
+def _custom_output(call_id: str, name: str, content: str) -> dict[str, Any]:
+    return {**_output(call_id, name, content), "type": "custom_tool_call_output"}
+
+
+def _results(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Of Anthropic's Messages, where tools speak in the user's."""
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    failed = {"is_error": True} if isinstance(content, Failure) else {}
+    return {"role": "user", "content": [{**result, **failed}]}
+
+
+#: By the type of what was sent; a call of any other gets the first shape's.
+_ANSWERS: dict[str, Callable[[str, str, str], dict[str, Any]]] = {
+    "function": _tool_message,
+    "function_call": _output,
+    "custom_tool_call": _custom_output,
+    "tool_use": _results,
+}
 
 
 class _Wrong(Exception):
@@ -217,8 +255,8 @@ class _Wrong(Exception):
         self.detail = detail
 
 
-def _call(call_id: str, sent: Any) -> Call:
-    given = _object(sent)
+def _call(call: message.Call) -> Call:
+    given = _object(call.arguments)
     if given.keys() - {"page_id", "target_level", "offset", "limit"}:
         fields = "page_id, target_level, offset and limit"
         raise _Wrong("arguments", f"unknown field; there are {fields}")
@@ -235,8 +273,7 @@ def _call(call_id: str, sent: Any) -> Call:
     else:
         level, offset = FULL, offset or 0
     return Call(
-        call_id=call_id,
-        name=PAGE_FAULT,
+        call_id=call.id or "",
         page_id=page_id,
         level=level,
         offset=offset,
@@ -244,17 +281,21 @@ def _call(call_id: str, sent: Any) -> Call:
     )
 
 
-def _search_call(call_id: str, sent: Any) -> SearchCall:
-    given = _object(sent)
+def _search_call(call: message.Call) -> SearchCall:
+    given = _object(call.arguments)
     if given.keys() - {"query", "limit"}:
         raise _Wrong("arguments", "unknown field; there are query and limit")
     query = given.get("query")
     if not isinstance(query, str) or not query.strip():
         raise _Wrong("arguments", "query: expected words")
     limit = _number(given, "limit", 1, MOST_HITS)
-    return SearchCall(
-        call_id=call_id, query=query, limit=HITS if limit is None else limit
-    )
+    return SearchCall(query=query, limit=HITS if limit is None else limit)
+
+
+_PARSED: dict[str, Callable[[message.Call], Call | SearchCall]] = {
+    PAGE_FAULT: _call,
+    PAGE_SEARCH: _search_call,
+}
 
 
 def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | None:
@@ -268,32 +309,28 @@ def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | N
     return number
 
 
-def memory_call(call: Any) -> tuple[str, str, dict[str, Any] | str] | None:
-    """Return id, name and arguments of a call of a memory tool; None of any other.
+def memory_call(sent: Any) -> tuple[str, dict[str, Any] | Failure] | None:
+    """Return name and arguments of a call of a memory tool; None of any other.
 
-    Arguments that are no object are a sentence that says so.
+    Arguments that can't be followed are a Failure that says so.
     """
-    function = call.get("function") if isinstance(call, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    if not isinstance(name, str) or name not in memory_tools.FIELDS:
+    call = _called(sent)
+    if call is None or call.name not in memory_tools.FIELDS:
         return None
-    assert isinstance(call, dict)
-    assert isinstance(function, dict)
-    call_id = call.get("id")
-    call_id = call_id if isinstance(call_id, str) else ""
     try:
-        given = _object(function.get("arguments"))
+        given = _object(call.arguments)
     except _Wrong as wrong:
-        return call_id, name, f"This call can't be followed: {wrong.detail}."
-    return call_id, name, memory_tools.checked(name, given) or given
+        return call.name, Mistake(error=wrong.word, detail=wrong.detail).sentence
+    wrong_field = memory_tools.checked(call.name, given)
+    return call.name, Failure(wrong_field) if wrong_field else given
 
 
-def _object(sent: Any) -> dict[str, Any]:
-    if isinstance(sent, str):
-        try:
-            sent = strict_json.parse(sent.encode())
-        except (JsonRefusedError, UnicodeEncodeError):
-            raise _Wrong("arguments_json", "arguments: expected JSON text") from None
+def _object(arguments: str) -> dict[str, Any]:
+    try:
+        # Of a tool that needs none some models send none.
+        sent = strict_json.parse(arguments.encode() or b"{}")
+    except (JsonRefusedError, UnicodeEncodeError):
+        raise _Wrong("arguments_json", "arguments: expected JSON text") from None
     if not isinstance(sent, dict):
         raise _Wrong("arguments", "arguments: expected an object")
     return sent

@@ -22,6 +22,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Request
 from memoryhub.kernel.levels import tools
+from memoryhub.kernel.levels.tools import Failure
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.text import memory_tools, names, strict_json
@@ -42,13 +43,13 @@ _REFUSED = (
     *(PageUnknownError, KeysFullError, ThreadClosedError, ValueErasedError),
     ValueTooLargeError,
 )
-_OFF = "This thread does not allow that."
-_NO_NAME = "That is no name: letters, digits and ._:@- only, at most 128."
+_OFF = Failure("This thread does not allow that.")
+_NO_NAME = Failure("That is no name: letters, digits and ._:@- only, at most 128.")
 
 
 async def call(
     *, agent: Agent, thread: str, sent: Any, request: Request | None = None
-) -> dict[str, str] | None:
+) -> dict[str, Any] | None:
     """Do what a model's call of a memory tool asks for, and answer with its message.
 
     None for a call of anything else. What the model got wrong, or may not do, is told
@@ -57,15 +58,13 @@ async def call(
     parsed = tools.memory_call(sent)
     if parsed is None:
         return None
-    call_id, name, given = parsed
+    name, given = parsed
     row = await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
-    content = given if isinstance(given, str) else ""
-    if not content and not pages.settings_now(row).model_tools:
-        content = _OFF
-    if not content:
-        assert isinstance(given, dict)
-        content = await _done(agent, row, name, given, request)
-    return tools.tool_message(call_id, name, content)
+    if isinstance(given, Failure):
+        return tools.answer(sent, given)
+    allowed = pages.settings_now(row).model_tools
+    content = await _done(agent, row, name, given, request) if allowed else _OFF
+    return tools.answer(sent, content)
 
 
 async def _done(
@@ -88,7 +87,7 @@ async def _done(
             return await _set_key(agent, called, given, request)
         return await _edit_block(agent, thread, given, request)
     except _REFUSED as refusal:
-        return refusal.sentence
+        return Failure(refusal.sentence)
 
 
 async def _add_note(
@@ -96,7 +95,7 @@ async def _add_note(
 ) -> str:
     size = len(text.encode())
     if not 1 <= size <= _MAX_NOTE:
-        return f"A note has 1 to {_MAX_NOTE} bytes."
+        return Failure(f"A note has 1 to {_MAX_NOTE} bytes.")
     note = NewNote(text=strict_json.as_sent(text), bytes=size)
     await working_memory.submit(
         agent=agent,
@@ -121,7 +120,7 @@ def _key(thread: Thread, key: str) -> str:
     try:
         value = reading.get_key(thread, key).value
     except KeyNotFoundError:
-        return "There is no value under that name."
+        return Failure("There is no value under that name.")
     return strict_json.as_sent(value).decode()
 
 
@@ -132,7 +131,9 @@ async def _edit_block(
     conditions = Conditions(by="model", request=request)
     old, new = given.get("old"), given["new"]
     if old == "":
-        return "Say what `new` is to stand in the place of, or leave `old` out."
+        return Failure(
+            "Say what `new` is to stand in the place of, or leave `old` out."
+        )
     if old is None:
         await blocks.append(text=new, conditions=conditions, **where)
         return "It stands at the end of the block."

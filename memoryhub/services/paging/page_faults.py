@@ -20,7 +20,7 @@ from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.levels.tools import Call, Mistake, SearchCall
+from memoryhub.kernel.levels.tools import Call, Failure, Mistake, SearchCall
 from memoryhub.kernel.packing import ranges, selection
 from memoryhub.kernel.paging import faults, working_set
 from memoryhub.kernel.paging.page_commands import FaultPage, Range
@@ -151,7 +151,7 @@ async def fault(
 
 async def call(
     *, agent: Agent, thread: str, sent: Any, preconditions: Preconditions | None = None
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Do what a model's call asks for, and answer with the tool's message.
 
     What the model got wrong, or is not given, is told to it there.
@@ -160,12 +160,12 @@ async def call(
     if isinstance(parsed, Mistake):
         # A thread that is not there is no mistake of the model's.
         await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
-        return tools.tool_message(parsed.call_id, parsed.name, parsed.sentence)
-    if isinstance(parsed, SearchCall):
+        content: str = parsed.sentence
+    elif isinstance(parsed, SearchCall):
         content = await page_searches.search(agent, thread, parsed)
     else:
         content = await _called(agent, thread, parsed, preconditions)
-    return tools.tool_message(parsed.call_id, parsed.name, content)
+    return tools.answer(sent, content)
 
 
 async def _called(
@@ -187,9 +187,9 @@ async def _called(
             preconditions=preconditions,
         )
     except InvalidError as refusal:
-        return f"{refusal.loc} takes {refusal.allowed}."
+        return Failure(f"{refusal.loc} takes {refusal.allowed}.")
     except _REFUSED as refusal:
-        return refusal.sentence
+        return Failure(refusal.sentence)
     return found.message
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal.writing.uses import uses
-from memoryhub.kernel.levels.tools import SearchCall
+from memoryhub.kernel.levels.tools import Failure, SearchCall
 from memoryhub.kernel.paging.page_commands import RecordSearch
 from memoryhub.kernel.search.parsing import Filters
 from memoryhub.kernel.state.page_events import PagesSearched
@@ -22,7 +22,7 @@ from memoryhub.services.paging import pages
 
 #: What can be fetched, which is all that helps a model here.
 _KINDS = frozenset({"message", "page"})
-_NONE_LEFT = "No searches are left in this exchange."
+_NONE_LEFT = Failure("No searches are left in this exchange.")
 
 
 class _Answer(NamedTuple):
@@ -58,7 +58,7 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
             call.query, filters=Filters(kinds=_KINDS), limit=call.limit
         )
     except InvalidError as refusal:
-        return _Answer(f"{refusal.loc} takes {refusal.allowed}.")
+        return _Answer(Failure(f"{refusal.loc} takes {refusal.allowed}."))
     uses.read(agent.prefix, row.subject_id)
     found = search_thread(row, request)
     head = f"{len(found.items)} of {found.total} pages · {left - 1} searches left"

@@ -57,11 +57,9 @@ TALKS: dict[str, list[Any]] = {
 
 def made(thread: Thread) -> list[Any]:
     """Of each slot its reading, role and tokens."""
-    rows = [*thread.slots.order_by("index").values_list("type", "role", "tokens")]
-    return [
-        (read(content, *row[:2]), *row[1:])
-        for content, row in zip(contents(thread), rows, strict=True)
-    ]
+    rows = [*thread.slots.order_by("index").values_list("role", "tokens")]
+    readings = [read(each) for each in contents(thread)]
+    return [*zip(readings, rows, strict=True)]
 
 
 @pytest.mark.parametrize("shape", TALKS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -47,6 +48,59 @@ async def test_a_call_is_answered_ready_to_hand_back(
     assert [item["type"] for item in mutations] == ["fault_in"]
 
 
+def chat(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": "c", "type": "function", "function": function}, "content"
+
+
+def item(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    text = json.dumps(arguments)
+    named = {"id": "fc", "call_id": "c", "name": name, "arguments": text}
+    return {"type": "function_call", "status": "completed", **named}, "output"
+
+
+def use(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    return {"type": "tool_use", "id": "c", "name": name, "input": arguments}, "content"
+
+
+SHAPES = {
+    chat: {"role": "tool", "tool_call_id": "c"},
+    item: {"type": "function_call_output", "call_id": "c"},
+    use: {"type": "tool_result", "tool_use_id": "c"},
+}
+CALLS = [
+    ("page_fault", {"page_id": "a", "target_level": 1}, "page a ", False),
+    ("page_search", {"query": "harbour"}, "0 of 0 pages", False),
+    ("page_fault", {"page_id": "b"}, "no page", True),
+    ("page_fault", {"page_id": 7}, "page_id: expected a string", True),
+    ("page_search", {}, "query: expected words", True),
+    ("key_get", {"key": "k"}, "This thread does not allow that.", True),
+    ("key_get", {}, "The argument key is missing.", True),
+    ("rm", {}, "the tools are page_fault", True),
+]
+
+
+@pytest.mark.usefixtures("page")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("each", CALLS)
+async def test_a_call_is_answered_in_its_own_shape(
+    api: Client, shape: Any, each: tuple[str, dict[str, Any], str, bool]
+) -> None:
+    name, arguments, told, failed = each
+    sent, place = shape(name, arguments)
+    answer = (await api.post(f"{T}/tool-calls", sent)).json
+    expected = dict(SHAPES[shape])
+    if shape is chat:
+        expected["name"] = name
+    if shape is use:
+        assert answer.keys() == {"role", "content"}
+        assert answer["role"] == "user"
+        (answer,) = answer["content"]
+        assert answer.pop("is_error", False) is failed
+    assert told in answer.pop(place)
+    assert answer == expected
+
+
 @pytest.mark.usefixtures("page")
 @pytest.mark.parametrize(
     ("sent", "sentence"),
@@ -54,7 +108,7 @@ async def test_a_call_is_answered_ready_to_hand_back(
         ({}, "expected a function call"),
         ({"function": "page_fault"}, "expected a function call"),
         ({"id": 7, "type": "custom"}, "expected a function call"),
-        (call(None), "expected an object"),
+        (call(None), "page_id: expected a string"),
         (call("not JSON"), "expected JSON text"),
         (call({"page_id": "a", "target_level": 9}), "expected 0 to 3"),
         (call({"page_id": "\u2028 ü" * 100}), "no page"),

@@ -13,7 +13,11 @@ from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.tools import Call, Mistake
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=6,
 )
@@ -77,7 +81,7 @@ def test_definitions_never_change() -> None:
 )
 def test_a_call_is_understood(arguments: Any, level: int) -> None:
     assert tools.parse_call(call(arguments)) == Call(
-        call_id="call_1", name="page_fault", page_id="slot-1", level=level
+        call_id="call_1", page_id="slot-1", level=level
     )
 
 
@@ -106,7 +110,8 @@ def test_what_providers_add_is_let_by() -> None:
         (call(None), "arguments"),
         (call([]), "arguments"),
         (call("[]"), "arguments"),
-        (call(""), "arguments_json"),
+        (call(""), "arguments"),
+        ([call({"page_id": "a"})] * 2, "call"),
         (call("{'page_id': 'a'}"), "arguments_json"),
         (call('{"page_id":"a","page_id":"b"}'), "arguments_json"),
         (call('{"page_id":"\ud800"}'), "arguments_json"),
@@ -137,11 +142,11 @@ def test_a_mistake_repeats_nothing_of_the_call() -> None:
     assert "secret" not in found.detail
 
 
-def test_the_answer_is_a_tool_message() -> None:
-    message = tools.tool_message("call_1", "page_fault", "页")
-    assert message == {
-        "role": "tool",
-        "tool_call_id": "call_1",
-        "name": "page_fault",
-        "content": "页",
-    }
+def test_a_call_that_is_none_is_answered_by_the_id_that_it_has() -> None:
+    for sent in ({"id": "c", "function": 7}, {"id": "c", "type": "function"}):
+        assert tools.answer(sent, "页") == {
+            "role": "tool",
+            "tool_call_id": "c",
+            "name": "",
+            "content": "页",
+        }

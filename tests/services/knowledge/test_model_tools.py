@@ -40,7 +40,7 @@ def call(agent: Agent, name: str, thread: str = "t-1", **given: Any) -> str:
     message = run(model_tools.call(agent=agent, thread=thread, sent=sent))
     assert message is not None
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_7")
-    return message["content"]
+    return str(message["content"])
 
 
 def test_a_model_keeps_what_it_learns(agent: Agent, ann: Subject) -> None:

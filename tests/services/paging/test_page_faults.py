@@ -57,7 +57,7 @@ def call(agent: Agent, arguments: Any, name: str = "page_fault") -> str:
     }
     message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_1")
-    return message["content"]
+    return str(message["content"])
 
 
 def evict(agent: Agent, page_id: str) -> None:

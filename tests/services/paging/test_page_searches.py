@@ -25,7 +25,7 @@ def call(agent: Agent, **arguments: Any) -> str:
     sent = {"id": "call_1", "type": "function", "function": function}
     message = factories.run(page_faults.call(agent=agent, thread="t-1", sent=sent))
     assert (message["role"], message["name"]) == ("tool", "page_search")
-    return message["content"]
+    return str(message["content"])
 
 
 def counted() -> list[str]:
