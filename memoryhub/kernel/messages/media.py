@@ -191,6 +191,15 @@ def without_base64(text: str) -> str:
     return text
 
 
+def decoded(text: str) -> bytes:
+    """Return the bytes of base64 of either alphabet; of what is none, none."""
+    try:
+        text = "".join(text.split()).translate({ord("-"): "+", ord("_"): "/"})
+        return binascii.a2b_base64(text[: len(text) // 4 * 4])
+    except ValueError:
+        return b""
+
+
 def _gathered(block: dict[str, Any]) -> dict[str, Any]:
     """Return the members as those of one object; the outermost keep their names."""
     fields = dict[str, Any]()
@@ -242,13 +251,13 @@ def _number(fields: dict[str, Any], names: tuple[str, ...]) -> float | None:
 
 def _size(encoded: str) -> tuple[int, int] | None:
     """Return width and height of a picture in base64; None of what is none."""
-    head = _decoded(encoded[:_HEADER])
+    head = decoded(encoded[:_HEADER])
     if head.startswith(b"\x89PNG") and len(head) >= 24:
         return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     if head.startswith(b"GIF8") and len(head) >= 10:
         return _little(head[6:8]), _little(head[8:10])
     if head.startswith(b"\xff\xd8"):
-        return _jpeg_size(_decoded(encoded[:_LONG_HEADER]))
+        return _jpeg_size(decoded(encoded[:_LONG_HEADER]))
     if head[8:12] == b"WEBP" and len(head) >= 30:
         return _webp_size(head)
     return None
@@ -256,14 +265,6 @@ def _size(encoded: str) -> tuple[int, int] | None:
 
 def _little(raw: bytes) -> int:
     return int.from_bytes(raw, "little")
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        text = "".join(text.split()).translate({ord("-"): "+", ord("_"): "/"})
-        return binascii.a2b_base64(text[: len(text) // 4 * 4])
-    except ValueError:
-        return b""
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
