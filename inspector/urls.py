@@ -203,6 +203,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/forks", forks.index, name="forks"),
     path(f"{T}/events/<seq:seq>", events.show, name="event"),
     path(f"{T}/slots/<seq:index>", slots.show, name="slot"),
+    path(
+        f"{T}/slots/<seq:index>/pictures/<seq:part>",
+        slots.picture,
+        name="slot-picture",
+    ),
     path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
     *(pattern for noun in NOUNS for pattern in noun.patterns()),
 ]

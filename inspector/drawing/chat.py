@@ -1,16 +1,23 @@
 """Chat: a slot's content as a conversation shows it. Pure.
 
-Reads chat-completions messages; any other JSON is shown as JSON. What comes out is
-plain text in pieces that templates escape, never markup.
+Whatever shape it came in, it is shown as the one reading of messages has it. What comes
+out is plain text in pieces that templates escape, never markup, and never base64.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Self
 
+from inspector.drawing import hidden, pictures
+from inspector.drawing.pictures import Picture
+from memoryhub.kernel.messages import media
+from memoryhub.kernel.messages.message import Call, Message, Part, Result, Thought
+from memoryhub.kernel.messages.reading import ROLES, read
+from memoryhub.kernel.messages.words import part_words
 from memoryhub.kernel.text import numbers, strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.queries.threads.slots import SlotLine
@@ -23,20 +30,17 @@ _ALL = 1 << 30
 _OPEN_LINES = 14
 _TALL_LINES, _TALL_CHARS = 60, 6_000
 _NESTED = strict_json.Limits(max_bytes=PAYLOAD_CHARS * 4, max_depth=64, content=True)
-_SHOWN_FIELDS = (
-    "role",
-    "content",
-    "tool_calls",
-    "function_call",
-    "name",
-    "tool_call_id",
-)
+#: Characters of a name or an id, and of what a picture is called.
+_TITLE_CHARS = 256
+_UNSAID = frozenset({"thought", "sealed", "extras"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A stretch of text: what someone said, a call, or JSON."""
+    """A stretch of text: what someone said, a call, a picture's caption, or JSON."""
 
+    #: `text`, `call`, `result`, `refusal`, `picture`, `medium`, `json`, `thought`, or
+    #: `sealed`, one that nobody reads, or `extras`: names of what no format knows.
     kind: str
     text: str
     #: The name of a tool, or of what the text is.
@@ -46,8 +50,22 @@ class Block:
     #: Said beside the title when the block is folded.
     hint: str = ""
     folded: bool = False
+    #: Of a result: the tool says so.
+    failed: bool = False
+    picture: Picture | None = None
     #: Characters there are, when fewer are shown.
     cut: int = 0
+
+    @property
+    def headed(self) -> bool:
+        """Has a line above the text, by which it folds."""
+        return bool(self.title or self.folded or self.kind == "result")
+
+    @property
+    def alt(self) -> str:
+        """What is said of its picture to those who don't see it."""
+        seen = "".join(each.text for each in hidden.pieces(self.text[:_TITLE_CHARS]))
+        return seen or (self.picture.about if self.picture else "")
 
     @property
     def tall(self) -> bool:
@@ -72,9 +90,8 @@ class Room:
         self.left -= len(shown)
         return shown
 
-    def raw(self, value: Any) -> Block:
-        """A record as JSON, within the room for one payload."""
-        text = pretty(value)
+    def raw(self, text: str) -> Block:
+        """A record's JSON, within the room for one payload."""
         shown = text[: self.per_payload]
         cut = len(text) if len(shown) < len(text) else 0
         return Block(kind="json", text=shown, cut=cut)
@@ -85,21 +102,29 @@ class Bubble:
     """A slot with its blocks, ready to be shown."""
 
     slot: SlotLine
+    #: Who speaks: a role, or `other`.
+    side: str
     blocks: tuple[Block, ...] = ()
     cut: bool = field(default=False)
-
-    @property
-    def side(self) -> str:
-        """Who speaks: a role, or `other`."""
-        return self.slot.role or "other"
 
 
 def bubble(slot: SlotLine, room: Room) -> Bubble:
     """The slot as a bubble, within the room that is left on the page."""
     if slot.erased:
-        return Bubble(slot=slot)
-    blocks = tuple(_fitted(each, room) for each in _blocks(slot.content, slot.role))
-    return Bubble(slot=slot, blocks=blocks, cut=any(block.cut for block in blocks))
+        return Bubble(slot=slot, side=slot.role or "other")
+    message = message_of(slot)
+    blocks = tuple(_fitted(each, room) for each in _blocks(message))
+    return Bubble(
+        slot=slot,
+        side=message.role or "other",
+        blocks=blocks,
+        cut=any(block.cut for block in blocks),
+    )
+
+
+def message_of(slot: SlotLine) -> Message:
+    """Read what a slot says."""
+    return read(slot.content, slot.type, ROLES.get(slot.role or ""))
 
 
 def pretty(value: Any) -> str:
@@ -108,92 +133,128 @@ def pretty(value: Any) -> str:
     return numbers.restored(text)
 
 
+def readable(value: Any) -> str:
+    """JSON with messages in it, for people: base64 and signatures are left out."""
+    return pretty(strict_json.kept(media.json_words(value).encode()))
+
+
 def opening(content: Any, role: str | None) -> Block | None:
-    """The first block of a message; None for one without content."""
-    return next(_blocks(content, role), None)
+    """The first block of what is said; a thought where nothing is, else None."""
+    blocks = [*_blocks(read(content, role=ROLES.get(role or "")))]
+    blocks.sort(key=lambda each: each.kind in _UNSAID)
+    return blocks[0] if blocks else None
 
 
-def _blocks(content: Any, role: str | None) -> Iterator[Block]:
-    if isinstance(content, str):
-        yield _text_block(content, role)
-    elif isinstance(content, dict) and isinstance(content.get("role"), str):
-        yield from _message(content, role)
-    else:
-        yield _json(content, kind="json", title="JSON")
-
-
-def _message(message: Mapping[str, Any], role: str | None) -> Iterator[Block]:
-    content = message.get("content")
-    if isinstance(content, str) and content:
-        yield (
-            _result(message, content) if role == "tool" else _text_block(content, role)
-        )
-    elif isinstance(content, list):
-        for part in content:
-            yield _part(part, role)
-    elif content is not None and content != "":
-        yield _json(content, kind="json", title="content")
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
-        yield _call(call)
-    if isinstance(message.get("function_call"), dict):
-        yield _call({"function": message["function_call"]})
-    rest = {key: message[key] for key in message if key not in _SHOWN_FIELDS}
+def _blocks(message: Message) -> Iterator[Block]:
+    said = [_part(part, n, message) for n, part in enumerate(message.parts)]
+    given = [*_results(message)]
+    yield from map(_thought, message.thoughts)
+    if not message.calls:
+        # What tools gave back comes before what somebody says to it.
+        yield from given
+    yield from said
+    if message.refusal:
+        yield Block(kind="refusal", text=message.refusal, title="refused")
+    yield from map(_call, message.calls)
+    if message.calls:
+        yield from given
+    titles = {each.title for each in said}
+    rest = [each for each in message.extras if each not in titles]
     if rest:
-        yield _json(rest, kind="json", title="other fields", folded=True)
+        yield Block(kind="extras", text=", ".join(rest))
 
 
-def _text_block(text: str, role: str | None) -> Block:
+def _results(message: Message) -> Iterator[Block]:
+    """Results, each with the pictures that are in it."""
+    numbered = count(len(message.parts))
+    for result in message.results:
+        yield _result(result)
+        for part in result.parts:
+            if picture := pictures.draw(part, next(numbered)):
+                yield _picture(part, picture)
+
+
+def _thought(thought: Thought) -> Block:
+    if not thought.words:
+        return Block(kind="sealed", text="")
+    text = media.without_base64(thought.words)
+    return Block(kind="thought", text=text, title="thought", folded=True)
+
+
+def _part(part: Part, number: int, message: Message) -> Block:
+    if part.kind == "text":
+        return _text(part.words, message.role)
+    if part.kind == "data":
+        return _data(part.words, message.extras)
+    if picture := pictures.draw(part, number):
+        return _picture(part, picture)
+    text = "\n".join(filter(None, [media.line(part), part.words]))
+    lines = text.count("\n")
+    if lines <= 2 * _OPEN_LINES:
+        return Block(kind="medium", text=text)
+    hint = f"{lines + 1:,} lines"
+    return Block(kind="medium", text=text, title=part.kind, hint=hint, folded=True)
+
+
+def _text(text: str, role: str | None) -> Block:
     if role == "system" and text.count("\n") > _OPEN_LINES:
         hint = f"{text.count(chr(10)) + 1:,} lines"
         return Block(kind="text", text=text, title="prompt", hint=hint, folded=True)
     return Block(kind="text", text=text)
 
 
-def _part(part: Any, role: str | None) -> Block:
-    if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return _text_block(part["text"], role)
-    kind = part.get("type") if isinstance(part, dict) else None
-    return _json(part, kind="json", title=kind if isinstance(kind, str) else "part")
+def _picture(part: Part, picture: Picture) -> Block:
+    """What is said of a picture, beside the picture."""
+    medium = part.medium
+    told = [medium.name, medium.url] if medium else []
+    text = "\n".join(filter(None, [*told, part.words]))
+    return Block(kind="picture", text=text, picture=picture)
 
 
-def _call(call: Any) -> Block:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return _json(call, kind="call", title="call")
-    arguments = function.get("arguments")
-    parsed = _parsed(arguments) if isinstance(arguments, str) else arguments
+def _data(words: str, extras: tuple[str, ...]) -> Block:
+    """JSON, or a member that no format knows after its name."""
+    name, _, rest = words.partition(": ")
+    title, text = (name, rest) if rest and name in extras else ("", words)
+    parsed = _parsed(text)
+    if isinstance(parsed, _Unread):
+        return Block(kind="json", text=text, title=title[:_TITLE_CHARS])
+    kind = parsed.get("type") if isinstance(parsed, dict) else None
+    pretty_text = pretty(parsed)
+    return Block(
+        kind="json",
+        text=pretty_text,
+        title=title or (kind if isinstance(kind, str) else "") or "JSON",
+        hint=_measure(parsed),
+        folded=bool(title) or pretty_text.count("\n") > 2 * _OPEN_LINES,
+    )
+
+
+def _call(call: Call) -> Block:
+    arguments = media.without_base64(call.arguments)
+    parsed = _parsed(arguments)
     text = arguments if isinstance(parsed, _Unread) else pretty(parsed)
     return Block(
         kind="call",
-        text=text if isinstance(text, str) else "",
-        title=str(function.get("name") or "call"),
-        call=str(call.get("id") or ""),
-        folded=isinstance(text, str) and text.count("\n") > 2 * _OPEN_LINES,
+        text=text,
+        title=call.name or "call",
+        call=call.id or "",
+        folded=text.count("\n") > 2 * _OPEN_LINES,
         hint=_measure(parsed),
     )
 
 
-def _result(message: Mapping[str, Any], text: str) -> Block:
+def _result(result: Result) -> Block:
+    text = "\n".join(filter(None, map(part_words, result.parts)))
     parsed = _parsed(text)
-    title, call = str(message.get("name") or ""), str(message.get("tool_call_id") or "")
-    if isinstance(parsed, _Unread) or not isinstance(parsed, dict | list):
-        return Block(kind="result", text=text, title=title, call=call)
+    folded = isinstance(parsed, dict | list)
     return Block(
         kind="result",
-        text=pretty(parsed),
-        title=title,
-        call=call,
+        text=pretty(parsed) if folded else text,
+        title=result.name or "",
+        call=result.id or "",
         hint=_measure(parsed),
-        folded=True,
-    )
-
-
-def _json(value: Any, *, kind: str, title: str, folded: bool = False) -> Block:
-    text = pretty(value)
-    long = text.count("\n") > 2 * _OPEN_LINES
-    return Block(
-        kind=kind, text=text, title=title, hint=_measure(value), folded=folded or long
+        folded=folded,
+        failed=result.failed,
     )
 
 
@@ -219,15 +280,12 @@ def _measure(value: Any) -> str:
 
 
 def _fitted(block: Block, room: Room) -> Block:
+    """A block within the room that is left; names and ids are kept short."""
     shown = room.take(block.text)
-    if len(shown) == len(block.text):
-        return block
-    return Block(
-        kind=block.kind,
+    return replace(
+        block,
         text=shown,
-        title=block.title,
-        call=block.call,
-        hint=block.hint,
-        folded=block.folded,
-        cut=len(block.text),
+        title=block.title[:_TITLE_CHARS],
+        call=block.call[:_TITLE_CHARS],
+        cut=len(block.text) if len(shown) < len(block.text) else 0,
     )

@@ -44,7 +44,8 @@ def message_words(content: Any, role: str | None, *, chars: int = SHOWN) -> Firs
     if block is None:
         return NONE
     title = block.title if block.kind in ("call", "result") else ""
-    return FirstWords(text=_line(block.text, chars), title=title)
+    picture = f"[{block.picture.about}]" if block.picture else ""
+    return FirstWords(text=_line(block.text or picture, chars), title=title)
 
 
 def excerpt_pieces(excerpt: Excerpt) -> Pieces:
@@ -59,7 +60,7 @@ def excerpt_pieces(excerpt: Excerpt) -> Pieces:
 
 
 def _worded(body: Any, chars: int) -> FirstWords:
-    text = body if isinstance(body, str) else chat.pretty(body)
+    text = body if isinstance(body, str) else chat.readable(body)
     return FirstWords(text=_line(text, chars))
 
 

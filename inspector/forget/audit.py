@@ -61,7 +61,7 @@ def show(request: HttpRequest, project: str, seq: int) -> HttpResponse:
     line = audit.get_entry(visitor.project.id, seq)
     if line is None:
         raise Http404
-    raw = chat.Room().raw(audit.record(line))
+    raw = chat.Room().raw(chat.pretty(audit.record(line)))
     context = {"line": line, "raw": raw}
     template = "inspector/forget/audit/show.html"
     return shell.page(request, template, context, visitor=visitor, section="audit")

@@ -157,7 +157,7 @@ def page(
     context: dict[str, Any] = {
         "view": view,
         "tree": trees.tree(value) if shown else None,
-        "raw": room.raw(value) if shown else None,
+        "raw": room.raw(chat.pretty(value)) if shown else None,
         "story": key_story.list_steps(view),
         "reach": key_views.REACH,
         "proof": erasure_views.get_mark(visit.row.id, view.line.version)

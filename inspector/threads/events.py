@@ -121,7 +121,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         "event": panels.event_row(line),
         "moment": moment,
         "message": bubble_of(row, line, moment, room),
-        "raw": room.raw(records.event(thread, line)),
+        "raw": room.raw(chat.readable(records.event(thread, line))),
         "proof": erasure_views.get_mark(row.id, line.seq) if line.erased else None,
         "order": line.body.get("erasure") if line.type == _ORDER else None,
         "undo": _undo(row, line) if visitor.editor else None,

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.drawing import chat
+from inspector.drawing import chat, pictures
 from inspector.lists import screens, visits
 from inspector.lists.screens import Context, Count, Export, ListRequest, Screen
 from inspector.lists.visits import Place
 from inspector.web import asof, exports, records
 from inspector.web.search import ParsedSearch
-from memoryhub.errors import InvalidError
+from memoryhub.errors import InvalidError, NotFoundError
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
@@ -29,6 +29,11 @@ from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 
 #: Messages on each side of the one jumped to; those of a batch as JSON.
 AROUND, SIZE = 50, 50
+#: What a picture may do; a browser that is shown it alone has styles of its own.
+_SANDBOX = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "frame-ancestors 'none'; sandbox"
+}
 _KEPT = ("type", "from", "turn", "at_seq", "at_turn")
 
 
@@ -169,8 +174,8 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
         "home": home,
         "bubble": chat.bubble(slot, room),
         "proofs": find_proofs([slot]),
-        "handler": room.raw(records.handler_view(thread, slot)),
-        "raw": room.raw(records.slot(thread, slot)),
+        "handler": room.raw(chat.readable(records.handler_view(thread, slot))),
+        "raw": room.raw(chat.readable(records.slot(thread, slot))),
         "whole": whole,
     }
     return visits.thread_page(
@@ -181,6 +186,22 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
         context,
         status=410 if slot.erased else 200,
     )
+
+
+@require_safe
+@signed_in
+def picture(
+    request: HttpRequest, project: str, thread: str, index: int, part: int
+) -> HttpResponse:
+    """Send a picture of a message to be looked at, and to do nothing else."""
+    row = access.find_thread(access.find_visitor(request, project), thread)
+    slot = slots.get_slot(row, index)
+    message = None if slot.erased else chat.message_of(slot)
+    found = message and pictures.find(message, part)
+    if not found:
+        raise NotFoundError
+    kind, raw = found
+    return HttpResponse(raw, content_type=kind, headers=_SANDBOX)
 
 
 @require_safe

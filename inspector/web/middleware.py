@@ -82,7 +82,8 @@ def _ruled(request: HttpRequest, response: Response) -> Response:
         # Django's debugging page brings styles of its own.
         return response
     for name, value in HEADERS.items():
-        response.headers[name] = value
+        # What a view says itself is stricter.
+        response.headers.setdefault(name, value)
     # Files of ours may be kept by a browser; pages and data never.
     if not request.path.startswith(settings.STATIC_URL):
         response.headers["Cache-Control"] = "no-store"

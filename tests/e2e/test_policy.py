@@ -16,7 +16,7 @@ from tests.inspector.web.test_looking import OFF, POSTED
 #: Of the API's reference, and of what is not there.
 BESIDE = ("/api/v1/docs", "/nothing", "/p/acme/nothing", "/p/nobody/")
 #: Given to be kept, and so nothing that is shown.
-FILES = {"receipt-download", "messages-export"}
+FILES = {"receipt-download", "messages-export", "slot-picture"}
 #: What scripts fetch after that are panels, which are looked at by themselves.
 LOADED = "document.readyState === 'complete'"
 

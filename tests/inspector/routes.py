@@ -39,6 +39,19 @@ FOUND_NOTHING = (
     '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
     '"hits":[],"undeclared":0,"unreachable":[]}'
 )
+#: A message with a picture whose bytes are all of ASCII.
+PICTURED = {
+    "role": "user",
+    "content": [
+        {"type": "text", "text": "b"},
+        {
+            "type": "image_url",
+            "image_url": {
+                "url": "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAkwBADs="
+            },
+        },
+    ],
+}
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
@@ -104,7 +117,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
     is remembering 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
     """
     factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
-    slots = (("a", False), ("b", True), ("c", True))
+    slots = (("a", False), (PICTURED, True), ("c", True))
     messages = [
         Imported(slot=factories.make_slot(text), turn=turn) for text, turn in slots
     ]
@@ -122,6 +135,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
         "thread": "t-1",
         "seq": "2",
         "index": "1",
+        "part": "1",
         "token": "x" * 43,
         "prefix": agent.prefix,
         "page": "slot-0",

@@ -152,6 +152,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "events-export": ("viewer", ("GET",)),
     "slots": ("viewer", ("GET",)),
     "slot": ("viewer", ("GET",)),
+    "slot-picture": ("viewer", ("GET",)),
     "slots-export": ("viewer", ("GET",)),
     "messages-export": ("viewer", ("GET",)),
 }
