@@ -30,8 +30,8 @@ def of_body(event_type: str, body: Body) -> str:
 def preview(line: EventLine) -> str:
     """The beginning of the message on one line; empty if there is none to show."""
     if line.type == "fact.asserted" and line.payload:
-        words = (line.payload[name] for name in ("entity", "predicate", "value"))
-        return beginning(" ".join(words))
+        claim = (line.payload[name] for name in ("entity", "predicate", "value"))
+        return beginning(" ".join(claim))
     field = "content" if line.type == "slot.appended" else "text"
     if line.payload is None or field not in line.payload:
         return ""
@@ -176,10 +176,10 @@ def _forgotten(body: Body) -> str:
     return f"{_counted(count, 'record')}, {reason}"
 
 
-def _listed(words: Sequence[object]) -> str:
+def _listed(items: Sequence[object]) -> str:
     """The first of them, and how many more there are."""
-    more = len(words) - _SHOWN
-    text = ", ".join(str(word) for word in words[:_SHOWN])
+    more = len(items) - _SHOWN
+    text = ", ".join(str(item) for item in items[:_SHOWN])
     return f"{text} and {more:,} more" if more > 0 else text
 
 

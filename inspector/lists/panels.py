@@ -71,7 +71,7 @@ def event_row(line: EventLine, *, opened: bool = False, toggle: str = "") -> Eve
         line=line,
         summary=summaries.summary(line),
         preview=summaries.preview(line),
-        opened=chat.pretty(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
+        opened=chat.readable(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
         toggle=toggle,
     )
 

@@ -18,6 +18,7 @@ from inspector.lists.screens import Context, Count, ListRequest, Screen
 from inspector.lists.visits import Place
 from inspector.web import asof, refusals, search
 from memoryhub.errors import InvalidError, Refusal
+from memoryhub.kernel.messages import media
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
@@ -160,7 +161,8 @@ def _block(level: LevelView, room: Room) -> Block | None:
     if level.content is None:
         return None
     plain = isinstance(level.content, str)
-    text = level.content if plain else chat.pretty(level.content)
+    found = level.content
+    text = media.without_base64(found) if plain else chat.readable(found)
     shown = room.take(text)
     cut = len(text) if len(shown) < len(text) else 0
     return Block(kind="text" if plain else "json", text=shown, cut=cut)

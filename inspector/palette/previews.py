@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from inspector.drawing import chat, first_words, lifelines
+from inspector.drawing import first_words, lifelines
 from inspector.drawing.first_words import Pieces
 from inspector.lists.screens import Context
 from inspector.turns import turn_words
 from memoryhub.errors import Refusal
+from memoryhub.kernel.messages.reading import read
+from memoryhub.kernel.messages.words import words as all_words
 from memoryhub.kernel.search import excerpts
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers, page_views
@@ -65,12 +67,12 @@ def _leaving(row: Thread, view: PageView) -> Context:
     }
 
 
-def _marked(view: PageView, words: str) -> Pieces:
+def _marked(view: PageView, asked: str) -> Pieces:
     """The part of its whole text that has most of what was looked for."""
     content = view.levels[0].content
     if content is None:
         return []
-    text = content if isinstance(content, str) else chat.pretty(content)
-    looked_for = SearchRequest.parse(words).query.wanted
+    text = content if isinstance(content, str) else all_words(read(content))
+    looked_for = SearchRequest.parse(asked).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
     return first_words.excerpt_pieces(excerpts.excerpt(text, wanted))

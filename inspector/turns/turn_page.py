@@ -22,6 +22,7 @@ from inspector.turns.turns import ROW_CHARS, turn_rows
 from inspector.web import asof
 from inspector.web.asof import AsOf
 from memoryhub.errors import NotRecordedError
+from memoryhub.kernel.messages import media
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text import strict_json
@@ -320,9 +321,10 @@ def _readable(request: bytes, *, whole: bool) -> list[RequestMessage]:
         messages = [*messages[:FIRST], *messages[-LAST:]]
     for message in messages:
         content = message.get("content")
-        plain = isinstance(content, str) and "tool_calls" not in message
-        text = content if plain else chat.pretty(message)
-        assert isinstance(text, str)
+        if isinstance(content, str) and "tool_calls" not in message:
+            text = media.without_base64(content)
+        else:
+            text = chat.readable(message)
         shown = text if whole else text[: max(0, min(MESSAGE_CHARS, room))]
         room -= len(shown)
         role = message.get("role") or message.get("type", "")
