@@ -153,7 +153,6 @@ PAGING_OF: Final[Mapping[str, str]] = {
     "PagingTallyOut.evictions": "Pages that left.",
     "PagingTallyOut.mapped": "Pages that came into the context.",
     "PrefixOut.bytes": "Of the request, padded.",
-    "PrefixOut.order": "The sections, in this order.",
     "PrefixOut.page_id": "The page at which they part.",
     "PrefixOut.place": "The place in the section.",
     "PrefixOut.reason": "The event that made them part.",
