@@ -146,19 +146,19 @@ def opening(content: Any, role: str | None) -> Block | None:
 
 
 def _blocks(message: Message) -> Iterator[Block]:
-    said = [_part(part, n, message) for n, part in enumerate(message.parts)]
+    spoken = [_part(part, n, message) for n, part in enumerate(message.parts)]
     given = [*_results(message)]
     yield from map(_thought, message.thoughts)
     if not message.calls:
         # What tools gave back comes before what somebody says to it.
         yield from given
-    yield from said
+    yield from spoken
     if message.refusal:
         yield Block(kind="refusal", text=message.refusal, title="refused")
     yield from map(_call, message.calls)
     if message.calls:
         yield from given
-    titles = {each.title for each in said}
+    titles = {each.title for each in spoken}
     rest = [each for each in message.extras if each not in titles]
     if rest:
         yield Block(kind="extras", text=", ".join(rest))
@@ -206,8 +206,8 @@ def _text(text: str, role: str | None) -> Block:
 def _picture(part: Part, picture: Picture) -> Block:
     """What is said of a picture, beside the picture."""
     medium = part.medium
-    told = [medium.name, medium.url] if medium else []
-    text = "\n".join(filter(None, [*told, part.words]))
+    titles = [medium.name, medium.url] if medium else []
+    text = "\n".join(filter(None, [*titles, part.words]))
     return Block(kind="picture", text=text, picture=picture)
 
 

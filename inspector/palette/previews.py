@@ -67,12 +67,12 @@ def _leaving(row: Thread, view: PageView) -> Context:
     }
 
 
-def _marked(view: PageView, asked: str) -> Pieces:
+def _marked(view: PageView, query: str) -> Pieces:
     """The part of its whole text that has most of what was looked for."""
     content = view.levels[0].content
     if content is None:
         return []
     text = content if isinstance(content, str) else all_words(read(content))
-    looked_for = SearchRequest.parse(asked).query.wanted
+    looked_for = SearchRequest.parse(query).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
     return first_words.excerpt_pieces(excerpts.excerpt(text, wanted))

@@ -136,15 +136,15 @@ def read_message(
     if not isinstance(content, dict):
         raise InvalidError(code="object_expected")
     text = strict_json.check(content, MESSAGE)
-    said = reading.read(content)
-    role = said.speaker
+    spoken = reading.read(content)
+    role = spoken.speaker
     if role is None:
         code = "missing" if content.get("role") is None else "role"
         raise InvalidError(code=code, loc="role")
-    for call in said.calls:
+    for call in spoken.calls:
         calls.note(thread, call.id or call.name, call.name or _NAMELESS)
-    from_name, to_name = _route(said, role, thread, calls)
-    seen = (calls.find(thread, each.id or each.name) for each in said.results)
+    from_name, to_name = _route(spoken, role, thread, calls)
+    seen = (calls.find(thread, each.id or each.name) for each in spoken.results)
     return Message(
         role=role,
         type=f"chat.{role}",
@@ -170,21 +170,21 @@ def parse_line(record: Record, limits: strict_json.Limits) -> Any:
 
 
 def _route(
-    said: message.Message, role: Role, thread: str, calls: Calls
+    spoken: message.Message, role: Role, thread: str, calls: Calls
 ) -> tuple[str, str]:
     """Sender and receiver: of a call or result its tool, of several `tools`."""
     if role == "assistant":
         # What its own API did for it, or what is answered there, waits for no one.
-        answered = {each.id for each in said.results}
+        answered = {each.id for each in spoken.results}
         waiting = [
             each.name or _NAMELESS
-            for each in said.calls
+            for each in spoken.calls
             if each.kind != "server" and each.id not in answered
         ]
         return "assistant", _tools(waiting) if waiting else "user"
     if role != "tool":
         return role, "assistant"
-    found = (each.name or calls.find(thread, each.id) for each in said.results)
+    found = (each.name or calls.find(thread, each.id) for each in spoken.results)
     return _tools([*{name for name in found if name}] or [_NAMELESS]), "assistant"
 
 

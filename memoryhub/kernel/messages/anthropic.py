@@ -12,38 +12,40 @@ from typing import Any
 
 from memoryhub.kernel.messages import pieces
 from memoryhub.kernel.messages.message import Part
-from memoryhub.kernel.messages.pieces import Answer, Format, Json, Said, Use, written
+from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
 
 _CITED = re.compile("[a-z_]+_location")
 
 
-def _message(said: Said) -> str:
-    blocks = _blocks(said)
+def _message(speech: Speech) -> str:
+    blocks = _blocks(speech)
     if not blocks:
         return ""
     content: Any = blocks
     if len(blocks) == 1 and {*blocks[0]} == {"type", "text"}:
         content = blocks[0]["text"]
-    thoughts = [*said.thoughts]
+    thoughts = [*speech.thoughts]
     if thoughts:
         content = [*thoughts, *blocks]
-    return written({"role": said.role, "content": content})
+    return written({"role": speech.role, "content": content})
 
 
-def _blocks(said: Said) -> list[Json]:
-    speaks = said.role == "assistant"
+def _blocks(speech: Speech) -> list[Json]:
+    speaks = speech.role == "assistant"
     blocks = [
-        block for part in said.parts if (block := _block(part, said, media=not speaks))
+        block
+        for part in speech.parts
+        if (block := _block(part, speech, media=not speaks))
     ]
-    if said.refusal:
-        blocks.append({"type": "text", "text": said.refusal})
+    if speech.refusal:
+        blocks.append({"type": "text", "text": speech.refusal})
     if speaks and blocks:
         # The API refuses a last text that ends in white space, and any may be the last.
         blocks[-1] = {**blocks[-1], "text": blocks[-1]["text"].rstrip()}
     return blocks
 
 
-def _block(part: Part, of: Said | Answer, *, media: bool) -> Json | None:
+def _block(part: Part, of: Speech | Answer, *, media: bool) -> Json | None:
     sent = pieces.sent_in(part, "anthropic")
     point = _point(sent) if of.cached else {}
     if media and (medium := _medium(part, sent)):
@@ -149,11 +151,11 @@ def _text_block(block: Any) -> bool:
     )
 
 
-def _uses(heads: Sequence[tuple[Said, Sequence[Use]]]) -> list[str]:
+def _uses(heads: Sequence[tuple[Speech, Sequence[Use]]]) -> list[str]:
     """All of one message, which begins with what is said beside the first."""
     texts = list[str]()
-    for said, uses in heads:
-        blocks = map(written, [*said.thoughts, *_blocks(said)])
+    for speech, uses in heads:
+        blocks = map(written, [*speech.thoughts, *_blocks(speech)])
         texts.append(",".join([*blocks, *map(_use, uses)]))
     texts[0] = f'{{"role":"assistant","content":[{texts[0]}'
     texts[-1] += "]}"

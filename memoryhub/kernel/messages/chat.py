@@ -11,7 +11,7 @@ from typing import Any
 
 from memoryhub.kernel.messages import pieces
 from memoryhub.kernel.messages.message import Medium, Part
-from memoryhub.kernel.messages.pieces import Answer, Format, Json, Said, Use, written
+from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
 
 _SOUNDS = {
     "audio/wav": "wav",
@@ -22,24 +22,24 @@ _SOUNDS = {
 }
 
 
-def _message(said: Said) -> str:
-    content = _said(said) if said.role == "assistant" else _content(said)
+def _message(speech: Speech) -> str:
+    content = _speech(speech) if speech.role == "assistant" else _content(speech)
     if not content:
         return ""
-    named = {"name": said.name} if said.name else {}
-    return written({"role": said.role, "content": content, **named})
+    named = {"name": speech.name} if speech.name else {}
+    return written({"role": speech.role, "content": content, **named})
 
 
-def _content(said: Said) -> str | list[Json]:
-    return pieces.content(said.parts, _medium, text="text")
+def _content(speech: Speech) -> str | list[Json]:
+    return pieces.content(speech.parts, _medium, text="text")
 
 
-def _said(said: Said) -> str | list[Json]:
-    if not said.refusal:
-        return pieces.spoken(said)
-    text = pieces.spoken(said._replace(refusal=None))
+def _speech(speech: Speech) -> str | list[Json]:
+    if not speech.refusal:
+        return pieces.spoken(speech)
+    text = pieces.spoken(speech._replace(refusal=None))
     first = [{"type": "text", "text": text}] if text else []
-    return [*first, {"type": "refusal", "refusal": said.refusal}]
+    return [*first, {"type": "refusal", "refusal": speech.refusal}]
 
 
 def _medium(part: Part) -> Json | None:
@@ -72,13 +72,13 @@ def _file(medium: Medium, vendor: str | None) -> Json | None:
     return {"file_data": data, "filename": medium.name or "file.pdf"} if data else None
 
 
-def _uses(heads: Sequence[tuple[Said, Sequence[Use]]]) -> list[str]:
+def _uses(heads: Sequence[tuple[Speech, Sequence[Use]]]) -> list[str]:
     """All calls are of one message, whose first text has what is said beside them."""
     texts = [",".join(_use(use) for use in uses) for _, uses in heads]
-    said = heads[0][0]
-    opened: Json = {"role": "assistant", "content": _said(said) or None}
-    if said.name:
-        opened["name"] = said.name
+    speech = heads[0][0]
+    opened: Json = {"role": "assistant", "content": _speech(speech) or None}
+    if speech.name:
+        opened["name"] = speech.name
     texts[0] = f'{written(opened)[:-1]},"tool_calls":[{texts[0]}'
     texts[-1] += "]}"
     return texts

@@ -43,7 +43,7 @@ _ENCODER = json.JSONEncoder(
 )
 
 
-class Said(NamedTuple):
+class Speech(NamedTuple):
     """A message, or what one says beside its calls or results."""
 
     role: str
@@ -88,9 +88,9 @@ class Format(NamedTuple):
     #: Of the request's messages.
     field: str
     #: A message; "" where it says nothing.
-    message: Callable[[Said], str]
+    message: Callable[[Speech], str]
     #: What calls tools, a text each; together one message, or one after another.
-    uses: Callable[[Sequence[tuple[Said, Sequence[Use]]]], list[str]]
+    uses: Callable[[Sequence[tuple[Speech, Sequence[Use]]]], list[str]]
     #: Results of all of these calls, a text each.
     answers: Callable[[Sequence[Answer]], list[str]]
     #: Parts of a result that only a user's message can show.
@@ -164,9 +164,9 @@ def content(
     return [each for each in found if each["type"] != text or each["text"]]
 
 
-def spoken(said: Said) -> str:
+def spoken(speech: Speech) -> str:
     """Return all that an assistant says as one text; white space at its end is none."""
-    texts = (in_words(said.parts), said.refusal or "")
+    texts = (in_words(speech.parts), speech.refusal or "")
     return "\n".join(text for text in texts if text.strip()).rstrip()
 
 

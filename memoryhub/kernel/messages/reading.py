@@ -129,12 +129,12 @@ class _Reading:
         words = media.without_base64(value) if bare else media.json_words(value)
         self.parts.append(Part(kind="data", words=about + words))
 
-    def rest(self, block: Block, known: Collection[str] = ()) -> None:
+    def rest(self, block: Block, taken: Collection[str] = ()) -> None:
         """Name what is left of an object, and keep the words in it."""
         for name, value in block.items():
             if name in _STRUCTURE or _empty(value):
                 continue
-            if name in known and isinstance(value, _EXPECTED.get(name, object)):
+            if name in taken and isinstance(value, _EXPECTED.get(name, object)):
                 continue
             self.extras.append(name)
             if name not in _UNSAID and next(_strings(value, {"type"}), None):
@@ -150,10 +150,10 @@ class _Reading:
         self.extras += other.extras
 
     def message(self, type_: str, role: Role | None) -> Message:
-        said = next((each for each in _FOR_ALL if each in self.speakers), None)
+        speech = next((each for each in _FOR_ALL if each in self.speakers), None)
         by_type = type_.startswith("chat.") and ROLES.get(type_[5:])
         return Message(
-            role=role or said or by_type or ("tool" if self.results else None),
+            role=role or speech or by_type or ("tool" if self.results else None),
             name=self.name,
             parts=tuple(self.parts),
             calls=tuple(self.calls),
@@ -174,11 +174,11 @@ def read(
 ) -> Message:
     """Read what a slot's content says; `type` is the slot's, `role` its client's."""
     if isinstance(content, dict) and len(content) == 2:
-        said, speaker = content.get("content"), content.get("role")
+        speech, speaker = content.get("content"), content.get("role")
         # Most are no more than this, and are read in a fraction of the time.
         heard = _PLAIN.get(speaker) if isinstance(speaker, str) else None
-        if heard and isinstance(said, str) and said[:5] not in _NOT_PLAIN:
-            part = Part(kind="text", words=media.without_base64(said))
+        if heard and isinstance(speech, str) and speech[:5] not in _NOT_PLAIN:
+            part = Part(kind="text", words=media.without_base64(speech))
             return Message(role=role or heard, parts=(part,))
     reading = _Reading()
     if isinstance(content, str):
@@ -198,8 +198,8 @@ def _is_message(content: Any, type_: str) -> bool:
     """Whether an object without a role is the message of a slot that has one."""
     if not isinstance(content, dict) or "type" in content:
         return False
-    said = ("content", "parts", "refusal", *_CALLS)
-    return type_.startswith("chat.") and not content.keys().isdisjoint(said)
+    speech = ("content", "parts", "refusal", *_CALLS)
+    return type_.startswith("chat.") and not content.keys().isdisjoint(speech)
 
 
 def _reader(item: Any, *, inside: bool = False) -> Reader | None:
@@ -262,7 +262,7 @@ def _message(reading: _Reading, item: Block) -> None:
         # Agents that speak under their own names.
         name = name or item["role"]
     inner = _Reading(speakers={role} if role else set(), nested=reading.nested + 1)
-    _said(inner, item)
+    _read_members(inner, item)
     # Who speaks says so, whatever stands in what is said.
     inner.speakers = {role} if role else inner.speakers
     if role == "tool" and not inner.results:
@@ -281,7 +281,7 @@ def _message(reading: _Reading, item: Block) -> None:
     reading.join(inner)
 
 
-def _said(reading: _Reading, item: Block) -> None:
+def _read_members(reading: _Reading, item: Block) -> None:
     """Read the members of a message, in their order."""
     if "parts" in item and ("content" in item or "toolInvocations" in item):
         item = _once(item)
@@ -466,8 +466,10 @@ def _result(reading: _Reading, block: Block) -> None:
     body, failed = whole.get(given), _failed(whole)
     inner = _Reading(inside=True)
     if isinstance(body, dict):
-        told = str(body.get("type"))
-        failed = failed or told.startswith("error-") or told.endswith("_error")
+        body_kind = str(body.get("type"))
+        failed = (
+            failed or body_kind.startswith("error-") or body_kind.endswith("_error")
+        )
         if "value" in body and isinstance(body.get("type"), str):
             # The AI SDK names the kind of its output beside it.
             inner.rest(body, {"value"})
@@ -544,18 +546,18 @@ def _sealed(reading: _Reading, block: Block) -> None:
 def _hosted(reading: _Reading, block: Block) -> None:
     """Read the call of a tool that its API has: what it gave back stands in it."""
     kind = str(block.get("type"))
-    said = {n: v for n, v in block.items() if n not in _UNTOLD and not _empty(v)}
+    speech = {n: v for n, v in block.items() if n not in _UNTOLD and not _empty(v)}
     if kind == "image_generation_call":
-        found = media.find("image", {"data": said.get("result")})
+        found = media.find("image", {"data": speech.get("result")})
         if found.medium.base64:
             reading.parts.append(_medium_part(found))
-            del said["result"]
-    only = next(iter(said.values())) if len(said) == 1 else said
+            del speech["result"]
+    only = next(iter(speech.values())) if len(speech) == 1 else speech
     arguments = only if isinstance(only, str) else media.json_words(only)
     call = Call(
         id=_first(block, (*_CALL_ID, "id")),
         name=_first(block, _NAME) or kind.removesuffix("_call"),
-        arguments=arguments if said else "",
+        arguments=arguments if speech else "",
         values=only if isinstance(only, dict) else json_text.read(arguments),
         kind="server",
         sent=block,

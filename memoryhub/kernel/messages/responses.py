@@ -8,17 +8,17 @@ from typing import Any
 
 from memoryhub.kernel.messages import pieces
 from memoryhub.kernel.messages.message import Medium, Part
-from memoryhub.kernel.messages.pieces import Answer, Format, Json, Said, Use, written
+from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
 
 _REASONING = {"type", "id", "summary", "content", "encrypted_content", "status"}
 
 
-def _message(said: Said) -> str:
+def _message(speech: Speech) -> str:
     # Parts of an assistant's message would need the id that it had there.
-    assistant = said.role == "assistant"
-    content = pieces.spoken(said) if assistant else _content(said.parts)
-    message = [written({"role": said.role, "content": content})] if content else []
-    return ",".join([*map(written, said.thoughts), *message])
+    assistant = speech.role == "assistant"
+    content = pieces.spoken(speech) if assistant else _content(speech.parts)
+    message = [written({"role": speech.role, "content": content})] if content else []
+    return ",".join([*map(written, speech.thoughts), *message])
 
 
 def _content(parts: Sequence[Part]) -> str | list[Json]:
@@ -29,31 +29,31 @@ def _medium(part: Part) -> Json | None:
     medium = part.medium
     if medium is None:
         return None
-    known = medium.file_id if part.vendor in pieces.OPENAI else None
+    stored = medium.file_id if part.vendor in pieces.OPENAI else None
     if part.kind == "image":
         detail = medium.detail if medium.detail in pieces.DETAILS else "auto"
-        if known:
-            return {"type": "input_image", "file_id": known, "detail": detail}
+        if stored:
+            return {"type": "input_image", "file_id": stored, "detail": detail}
         url = pieces.image_url(medium)
         found = {"type": "input_image", "image_url": url, "detail": detail}
         return found if url else None
-    file = _file(medium, known) if part.kind == "file" else None
+    file = _file(medium, stored) if part.kind == "file" else None
     return {"type": "input_file", **file} if file else None
 
 
-def _file(medium: Medium, known: str | None) -> Json | None:
-    if known:
-        return {"file_id": known}
+def _file(medium: Medium, stored: str | None) -> Json | None:
+    if stored:
+        return {"file_id": stored}
     if data := pieces.pdf_data(medium):
         return {"filename": medium.name or "file.pdf", "file_data": data}
     url = pieces.web_url(medium)
     return {"file_url": url} if url else None
 
 
-def _uses(heads: Sequence[tuple[Said, Sequence[Use]]]) -> list[str]:
+def _uses(heads: Sequence[tuple[Speech, Sequence[Use]]]) -> list[str]:
     return [
-        ",".join(filter(None, [_message(said), *map(_use, uses)]))
-        for said, uses in heads
+        ",".join(filter(None, [_message(speech), *map(_use, uses)]))
+        for speech, uses in heads
     ]
 
 

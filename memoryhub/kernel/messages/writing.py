@@ -22,7 +22,7 @@ from memoryhub.kernel.messages.message import Call, Message, Part, Result, Vendo
 from memoryhub.kernel.messages.pieces import (
     Answer,
     Format,
-    Said,
+    Speech,
     Use,
     line,
     sent_in,
@@ -143,14 +143,14 @@ class _Step(NamedTuple):
 
     at: int
     shown: Shown
-    said: Said
+    speech: Speech
     calls: Sequence[Call] = ()
     results: Sequence[Result] = ()
 
     @property
     def silent(self) -> bool:
-        said = self.said
-        return not (said.parts or said.refusal or said.thoughts)
+        speech = self.speech
+        return not (speech.parts or speech.refusal or speech.thoughts)
 
 
 class _Group(NamedTuple):
@@ -184,7 +184,7 @@ def write(shown: Sequence[Shown], vendor: Vendor, *, ids: Ids) -> list[list[str]
             between = between and not made
         elif plain and not between:
             # All done; what stands on either side of it is not of one group.
-            steps.append(_Step(at, each, Said(each.message.role or "user")))
+            steps.append(_Step(at, each, Speech(each.message.role or "user")))
             between = True
     writer = _Writer(form, ids, found)
     for group in _grouped(_followed(steps)):
@@ -229,7 +229,7 @@ def call(
     ids.called.add(name)
     use = Use(ids.claim(None, seed, form), name, made, made.arguments)
     answer = Answer(use, (Part(kind="text", words=content),))
-    return [*form.uses([(Said("assistant"), [use])]), *form.answers([answer])]
+    return [*form.uses([(Speech("assistant"), [use])]), *form.answers([answer])]
 
 
 def first(form: Format, texts: Iterable[str]) -> list[str]:
@@ -252,7 +252,7 @@ def tools(form: Format, text: str, ids: Ids) -> str:
     return written(defined) if defined else ""
 
 
-_NOTHING = Said("user")
+_NOTHING = Speech("user")
 
 
 def _followed(steps: Sequence[_Step]) -> list[_Step]:
@@ -262,10 +262,10 @@ def _followed(steps: Sequence[_Step]) -> list[_Step]:
         for each, after in zip_longest(steps, steps[1:])
         if each.calls
         or each.results
-        or not each.said.thoughts
-        or each.said.parts
-        or each.said.refusal
-        or (after and after.said.role == "assistant" and not after.results)
+        or not each.speech.thoughts
+        or each.speech.parts
+        or each.speech.refusal
+        or (after and after.speech.role == "assistant" and not after.results)
     ]
 
 
@@ -314,11 +314,11 @@ def _steps(
             results, own = emptied[: len(results)], emptied[len(results) :]
         else:
             parts = shortened
-    said = _said(shown, parts, vendor, ids, cached=cached)
+    speech = _speech(shown, parts, vendor, ids, cached=cached)
     if results and calls:
         yield _Step(at, shown, _NOTHING, results=results)
         results = []
-    step = _Step(at, shown, said, calls, [*results, *own])
+    step = _Step(at, shown, speech, calls, [*results, *own])
     if step.calls or step.results or not step.silent:
         yield step
 
@@ -365,22 +365,22 @@ def _match(result: Result, calls: Sequence[Call | None]) -> int | None:
 def _called_line(call: Call) -> Part:
     """A call that stands in no place of its own, in words."""
     texts = [*(call.values or {"": None}).values()]
-    asked = written(texts[0]) if isinstance(texts[0], str) else call.arguments
-    about = asked if len(texts) == 1 else call.arguments
+    query = written(texts[0]) if isinstance(texts[0], str) else call.arguments
+    about = query if len(texts) == 1 else call.arguments
     words = f"[called {call.name or _UNNAMED}: {about}]" if about else ""
     return Part(kind="text", words=words or f"[called {call.name or _UNNAMED}]")
 
 
-def _said(
+def _speech(
     shown: Shown, parts: Sequence[Part], vendor: Vendor, ids: Ids, *, cached: bool
-) -> Said:
+) -> Speech:
     message, form = shown.message, FORMATS[vendor]
     if not shown.media:
         parts = _in_lines(parts)
     refusal = (message.refusal or "").rstrip() if shown.text is None else ""
     if message.role == "user" and refusal:
         parts = (*parts, Part(kind="text", words=refusal))
-    return Said(
+    return Speech(
         "assistant" if message.role == "assistant" else "user",
         [each for each in parts if each.kind != "text" or each.words.strip()],
         ids.people.written(message.name) if message.name else None,
@@ -462,10 +462,10 @@ class _Writer:
             self._write_calls(group)
             return
         self._found[head.at] += self._alone(head, head.results)
-        self._found[head.at] += self._says(head.said)
+        self._found[head.at] += self._says(head.speech)
 
     def _write_calls(self, group: _Group) -> None:
-        heads = [(step.said, self._uses(step)) for step in group.heads]
+        heads = [(step.speech, self._uses(step)) for step in group.heads]
         for step, text in zip(group.heads, self._form.uses(heads), strict=True):
             self._found[step.at].append(text)
         uses = [use for _, part in heads for use in part]
@@ -482,7 +482,7 @@ class _Writer:
             after += self._aside([each for at, each in answers if at == step.at])
             after += self._alone(step, left)
             if step not in group.heads:
-                after += self._says(step.said)
+                after += self._says(step.speech)
         answered = {each.use.id for _, each in answers}
         missing = [
             (group.heads[-1].at, Answer(use, _UNANSWERED))
@@ -514,7 +514,7 @@ class _Writer:
             call,
             _object(call.arguments),
             step.shown.thoughts,
-            step.said.cached,
+            step.speech.cached,
         )
 
     def _alone(self, step: _Step, results: Sequence[Result]) -> list[str]:
@@ -524,29 +524,29 @@ class _Writer:
         uses = list[Use]()
         for number, each in enumerate(results):
             place = f"{step.shown.seed} result {number}"
-            known = each.name or self._ids.called_by_id.get(each.id or "", _UNNAMED)
-            name = self._ids.called_at.setdefault(place, known)
+            tool = each.name or self._ids.called_by_id.get(each.id or "", _UNNAMED)
+            name = self._ids.called_at.setdefault(place, tool)
             uses.append(self._use(Call(id=each.id, name=name), step, place))
         answers = [
             self._answer(use, step, each)
             for use, each in zip(uses, results, strict=True)
         ]
         return [
-            *self._form.uses([(Said("assistant"), uses)]),
+            *self._form.uses([(Speech("assistant"), uses)]),
             *self._form.answers(answers),
             *self._aside(answers),
         ]
 
     def _answer(self, use: Use, step: _Step, result: Result) -> Answer:
         parts = result.parts if step.shown.media else _in_lines(result.parts)
-        return Answer(use, parts, result.failed, result, step.said.cached)
+        return Answer(use, parts, result.failed, result, step.speech.cached)
 
     def _aside(self, answers: Iterable[Answer]) -> list[str]:
         parts = [part for each in answers for part in self._form.aside(each)]
-        return self._says(Said("user", parts))
+        return self._says(Speech("user", parts))
 
-    def _says(self, said: Said) -> list[str]:
-        text = self._form.message(said)
+    def _says(self, speech: Speech) -> list[str]:
+        text = self._form.message(speech)
         return [text] if text else []
 
 

@@ -47,8 +47,8 @@ class ShownPage:
     message: Message | None = field(init=False)
 
     def __post_init__(self) -> None:
-        said = None if _from_memory(self) else self.opened.message
-        self.message = said if said and said.role in _SPEAKERS else None
+        found = None if _from_memory(self) else self.opened.message
+        self.message = found if found and found.role in _SPEAKERS else None
 
     @property
     def text(self) -> str:
@@ -100,8 +100,8 @@ def groups(pages: Sequence[ShownPage]) -> Iterator[Sequence[ShownPage]]:
         end = start
         while end < len(pages) and pages[end].message is not None:
             end += 1
-        said = [each.message for each in pages[start:end] if each.message]
-        for first, last in writing.groups(said):
+        talk = [each.message for each in pages[start:end] if each.message]
+        for first, last in writing.groups(talk):
             yield pages[start + first : start + last]
         if end < len(pages):
             yield pages[end : end + 1]
@@ -145,8 +145,8 @@ def _write(
     running: bool,
 ) -> None:
     """Write what is said in a row, each into the list of its page."""
-    said = [(pages[at], message) for at in spoken if (message := pages[at].message)]
-    answered = {each.id for _, message in said for each in message.results}
+    talk = [(pages[at], message) for at in spoken if (message := pages[at].message)]
+    answered = {each.id for _, message in talk for each in message.results}
     shown = [
         Shown(
             message=_without_own(message, answered),
@@ -154,7 +154,7 @@ def _write(
             text=None if page.whole else _shortened(page),
             thoughts=running,
         )
-        for page, message in said
+        for page, message in talk
     ]
     for at, texts in zip(spoken, writing.write(shown, vendor, ids=ids), strict=True):
         found[at] = texts

@@ -44,11 +44,11 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
 
     Without one by its client the role is the message's own, but for the system's.
     """
-    said, sent = reading.read(content), role_of(slot)
-    if sent in (None, "user") and said.speaker == "tool":
+    spoken, sent = reading.read(content), role_of(slot)
+    if sent in (None, "user") and spoken.speaker == "tool":
         slot = replace(slot, role="tool")
-    elif sent is None and said.role in ("user", "assistant"):
-        slot = replace(slot, role=said.role)
+    elif sent is None and spoken.role in ("user", "assistant"):
+        slot = replace(slot, role=spoken.role)
     opened = _slot_page(slot, content)
     message = opened.message
     cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)

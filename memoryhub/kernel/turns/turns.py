@@ -137,8 +137,8 @@ def record_context(
         own=state.id,
     )
     shown = context_records.shown(command.record)
-    told = {"sha256": command.sha256} | ({"shown": shown} if shown else {})
-    decision.emit(event, strict_json.as_sent(told))
+    sealed = {"sha256": command.sha256} | ({"shown": shown} if shown else {})
+    decision.emit(event, strict_json.as_sent(sealed))
 
 
 def began(state: ThreadState, event: TurnBegan) -> ThreadState:

@@ -143,7 +143,7 @@ def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
         seed=seed,
         speed=speed,
         run=run,
-        told=stories(threads.values_list("name", flat=True)),
+        counts=stories(threads.values_list("name", flat=True)),
         left=left,
     )
 

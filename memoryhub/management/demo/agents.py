@@ -50,15 +50,15 @@ class Life:
     #: Of whom the privacy officer forgets.
     guest: str = FIRST_GUEST
     #: By story, how many threads it has had: each has one of its own.
-    told: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     #: Threads that are still to be closed.
     open: list[str] = field(default_factory=list)
     _requests: int = field(default=0)
 
     def name(self, story: str) -> str:
         """Name the next thread of a story: the second one has a 2 behind it."""
-        self.told[story] += 1
-        number = self.told[story]
+        self.counts[story] += 1
+        number = self.counts[story]
         return story if number == 1 else f"{story}-{number}"
 
     def open_thread(self, thread: str, **body: Any) -> None:

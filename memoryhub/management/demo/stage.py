@@ -34,7 +34,7 @@ class Stage:
     run: int = 1
     stopped: threading.Event = field(default_factory=threading.Event)
     #: By story, how many threads earlier runs had of it.
-    told: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     #: By agent, the threads that they have left open.
     left: Mapping[str, list[str]] = field(default_factory=dict)
     #: What went wrong lately, by agent: statuses, codes and types only.
@@ -95,7 +95,7 @@ class Stage:
             stopped=self.stopped,
             speed=self.speed,
             guest=f"{FIRST_GUEST}-{self.run}" if self.run > 1 else FIRST_GUEST,
-            told=Counter(self.told),
+            counts=Counter(self.counts),
             open=[*self.left.get(name, ())],
         )
 
@@ -108,9 +108,9 @@ class Stage:
 
 def stories(names: Iterable[str]) -> dict[str, int]:
     """How many threads each story has had, of their names."""
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in names:
         story, _, number = name.rpartition("-")
         found = (story, int(number)) if number.isdecimal() else (name, 1)
-        told[found[0]] = max(found[1], told.get(found[0], 0))
-    return told
+        counts[found[0]] = max(found[1], counts.get(found[0], 0))
+    return counts

@@ -43,8 +43,8 @@ _REFUSED = (
     *(PageUnknownError, KeysFullError, ThreadClosedError, ValueErasedError),
     ValueTooLargeError,
 )
-_OFF = Failure("This thread does not allow that.")
-_NO_NAME = Failure("That is no name: letters, digits and ._:@- only, at most 128.")
+_OFF = "This thread does not allow that."
+_NO_NAME = "That is no name: letters, digits and ._:@- only, at most 128."
 
 
 async def call(
@@ -63,7 +63,9 @@ async def call(
     if isinstance(given, Failure):
         return tools.answer(sent, given)
     allowed = pages.settings_now(row).model_tools
-    content = await _done(agent, row, name, given, request) if allowed else _OFF
+    content = (
+        await _done(agent, row, name, given, request) if allowed else Failure(_OFF)
+    )
     return tools.answer(sent, content)
 
 
@@ -77,7 +79,7 @@ async def _done(
     called = agent.calls(thread.name)
     subject_of_name = given.get("key") or given.get("block")
     if subject_of_name is not None and not names.valid(subject_of_name):
-        return _NO_NAME
+        return Failure(_NO_NAME)
     if name == memory_tools.KEY_GET:
         return await read(_key, thread, given["key"])
     try:

@@ -22,7 +22,7 @@ from memoryhub.services.paging import pages
 
 #: What can be fetched, which is all that helps a model here.
 _KINDS = frozenset({"message", "page"})
-_NONE_LEFT = Failure("No searches are left in this exchange.")
+_NONE_LEFT = "No searches are left in this exchange."
 
 
 class _Answer(NamedTuple):
@@ -52,7 +52,7 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
     ).count()
     left = searches.MOST - made
     if left <= 0:
-        return _Answer(_NONE_LEFT)
+        return _Answer(Failure(_NONE_LEFT))
     try:
         request = SearchRequest.parse(
             call.query, filters=Filters(kinds=_KINDS), limit=call.limit
