@@ -9,7 +9,6 @@ from memoryhub_client.requests import (
     Act,
     AsOf,
     Listing,
-    Order,
     PartAsOf,
     Request,
     at,
@@ -57,7 +56,6 @@ class Against(TypedDict, total=False):
 
 
 class Lens(TypedDict, total=False):
-    order: Order
     block: int
 
 

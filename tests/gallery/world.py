@@ -63,6 +63,7 @@ def make_world(agent: Agent) -> list[str]:
         "number": str(last(desk, "checkpoint.taken")),
         "seq": "2",
         "index": "1",
+        "part": "0",
         "page": "slot-0",
         "fact": "2",
         "verb": "pin",

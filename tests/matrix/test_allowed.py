@@ -205,8 +205,14 @@ async def _require(client: Client, method: str, target: str, sent: Sent) -> None
     assert CANARY not in answer.body.decode(), shown
 
 
+def _titled(operation: Any) -> bool:
+    return any("title" in body.schema for body in _inputs(operation, "body"))
+
+
 @pytest.mark.parametrize(
-    "label", [n for n, o in OPERATIONS.items() if _inputs(o, "body")]
+    # A model's call has one of three shapes, and its mistakes are answered.
+    "label",
+    [n for n, o in OPERATIONS.items() if _titled(o)],
 )
 async def test_a_body_is_told_what_it_takes(client: Client, label: str) -> None:
     method, path = label.split()

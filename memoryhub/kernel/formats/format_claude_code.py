@@ -1,7 +1,7 @@
 """The format `claude-code`: session files of Claude Code, JSON Lines.
 
 Pure. Lines of the types `user` and `assistant` hold a message of Anthropic's each; all
-others are the program's own notes. What a sub-agent said is a thread of its own.
+others are the program's own records. What a sub-agent said is a thread of its own.
 """
 
 from __future__ import annotations

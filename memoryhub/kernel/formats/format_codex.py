@@ -1,7 +1,7 @@
 """The format `codex`: session files of Codex (rollouts), JSON Lines.
 
 Pure. Lines of the type `response_item` hold an item of Responses each; all others are
-the program's own notes. A file is one thread.
+the program's own records. A file is one thread.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ table tells what reads an object of each kind; what is in none is data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,15 @@ from memoryhub.kernel.messages.message import (
     Result,
     Thought,
     Vendor,
+)
+from memoryhub.kernel.messages.values import (
+    STRUCTURE,
+    first_id,
+    id_text,
+    is_empty,
+    listed,
+    says_something,
+    strings,
 )
 from memoryhub.kernel.state.events import Role
 from memoryhub.kernel.text import json_text
@@ -46,14 +55,6 @@ _FOR_ALL: tuple[Role, ...] = ("assistant", "user", "tool", "system")
 _PLAIN = {each: ROLES[each] for each in ("system", "developer", "user", "assistant")}
 _NOT_PLAIN = frozenset({"data:", ""})
 
-#: Members that say how the others are to be read.
-_STRUCTURE = frozenset({
-    *("type", "role", "id", "object", "index", "status", "state", "lc", "phase"),
-    *("signature", "thoughtSignature", "thought_signature", "encrypted_content"),
-    *("encrypted_index", "cache_control", "cachePoint", "extra_content", "caller"),
-    *("redactedContent", "detail", "example", "content_type", "tool_call_chunks"),
-    "providerExecuted",
-})  # fmt: skip
 #: Members about a message that nobody says: named, not read.
 _UNSAID = frozenset({
     *("usage", "model", "provider", "created", "created_at", "createdAt", "timestamp"),
@@ -93,7 +94,7 @@ _EXPECTED: dict[str, Any] = {
 _UNTOLD = frozenset({"type", "id", "call_id", "status", "encrypted_content"})
 #: Thoughts that nobody reads, and the members that they stand in.
 _SEALED = frozenset({"redacted_thinking", "reasoning.encrypted"})
-_OPAQUE = _STRUCTURE | {"data"}
+_OPAQUE = STRUCTURE | {"data"}
 #: Messages in messages, each in the other: deeper ones are data.
 _NESTED = 8
 
@@ -132,12 +133,12 @@ class _Reading:
     def rest(self, block: Block, taken: Collection[str] = ()) -> None:
         """Name what is left of an object, and keep the words in it."""
         for name, value in block.items():
-            if name in _STRUCTURE or _empty(value):
+            if name in STRUCTURE or is_empty(value):
                 continue
             if name in taken and isinstance(value, _EXPECTED.get(name, object)):
                 continue
             self.extras.append(name)
-            if name not in _UNSAID and next(_strings(value, {"type"}), None):
+            if name not in _UNSAID and says_something(value):
                 self.data(value, f"{name}: ")
 
     def join(self, other: _Reading) -> None:
@@ -165,6 +166,8 @@ class _Reading:
 
 
 Reader = Callable[[_Reading, Block], None]
+#: Members of a lone text; with others beside them it is a record of the agent's own.
+_OF_TEXT = frozenset({"text", "thought", "cache_control", "annotations", "citations"})
 
 
 def read(
@@ -185,13 +188,23 @@ def read(
         reading.text(content)
     elif isinstance(content, list) and any(map(_reader, content)):
         _content(reading, content)
-    elif reader := _reader(content):
+    elif not _is_record(content) and (reader := _reader(content)):
         reader(reading, content)
     elif _is_message(content, type):
         _message(reading, content)
     else:
         reading.data(content)
     return reading.message(type, role)
+
+
+def _is_record(content: Any) -> bool:
+    """Whether it is data of an agent's own, which has a text among other things."""
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("text"), str)
+        and not content.keys() <= _OF_TEXT
+        and content.keys().isdisjoint({"type", "role"})
+    )
 
 
 def _is_message(content: Any, type_: str) -> bool:
@@ -257,7 +270,7 @@ def _message(reading: _Reading, item: Block) -> None:
     item = _unwrapped(item)
     sent = item.get("role", item.get("type"))
     role = ROLES.get(sent) if isinstance(sent, str) else None
-    name = _id(item.get("name"))
+    name = id_text(item.get("name"))
     if role is None and isinstance(item.get("role"), str):
         # Agents that speak under their own names.
         name = name or item["role"]
@@ -268,8 +281,8 @@ def _message(reading: _Reading, item: Block) -> None:
     if role == "tool" and not inner.results:
         of_chat = item.get("role") == "tool" and "tool_call_id" in item
         result = Result(
-            id=_first(item, _RESULT_ID),
-            name=_first(item, _NAME),
+            id=first_id(item, _RESULT_ID),
+            name=first_id(item, _NAME),
             parts=tuple(inner.parts),
             failed=_failed(item),
             sent=item if of_chat else None,
@@ -286,7 +299,7 @@ def _read_members(reading: _Reading, item: Block) -> None:
     if "parts" in item and ("content" in item or "toolInvocations" in item):
         item = _once(item)
     for name, value in item.items():
-        if (reader := _OF_MESSAGE.get(name)) and not _empty(value):
+        if (reader := _OF_MESSAGE.get(name)) and not is_empty(value):
             reader(reading, value)
     if cited := _cited(item):
         reading.parts.append(Part(kind="data", words=cited))
@@ -295,7 +308,7 @@ def _read_members(reading: _Reading, item: Block) -> None:
 
 def _once(item: Block) -> Block:
     """Leave out what the AI SDK's parts say a second time, as they once did alone."""
-    texts = [p.get("text") for p in _listed(item["parts"]) if isinstance(p, dict)]
+    texts = [p.get("text") for p in listed(item["parts"]) if isinstance(p, dict)]
     again = {"toolInvocations", "content"}
     if item.get("content") not in texts:
         again.remove("content")
@@ -303,18 +316,18 @@ def _once(item: Block) -> Block:
 
 
 def _thoughts(reading: _Reading, value: Any) -> None:
-    for each in _listed(value):
+    for each in listed(value):
         _thought(reading, each if isinstance(each, dict) else {"text": each})
 
 
 def _calls(reading: _Reading, value: Any) -> None:
-    for each in _listed(value):
+    for each in listed(value):
         _call(reading, each) if isinstance(each, dict) else reading.data(each)
 
 
 def _media(kind: PartKind) -> Callable[[_Reading, Any], None]:
     def reader(reading: _Reading, value: Any) -> None:
-        for each in _listed(value):
+        for each in listed(value):
             _PARTS[kind](reading, each if isinstance(each, dict) else {"data": each})
 
     return reader
@@ -337,7 +350,9 @@ def _unwrapped(item: Block) -> Block:
     more = item.get("additional_kwargs")
     if not isinstance(more, dict):
         return item
-    held = {n: v for n, v in item.items() if n != "additional_kwargs" and not _empty(v)}
+    held = {
+        n: v for n, v in item.items() if n != "additional_kwargs" and not is_empty(v)
+    }
     # The calls stand there a second time, as their model has sent them.
     again = _CALLS if "tool_calls" in held else ()
     return {**{n: v for n, v in more.items() if n not in again}, **held}
@@ -368,7 +383,7 @@ def _medium(kind: PartKind) -> Reader:
     def reader(reading: _Reading, block: Block) -> None:
         found = media.find(kind, block)
         inner = _Reading(inside=True)
-        for each in _listed(found.rest.pop("content", None)):
+        for each in listed(found.rest.pop("content", None)):
             # A document's own blocks: one level is read, what lies deeper is data.
             text = each.get("text") if isinstance(each, dict) else each
             if isinstance(text, str) and "content" not in each:
@@ -409,13 +424,13 @@ def _medium_vendor(block: Block) -> Vendor | None:
 def _audio(reading: _Reading, value: Any) -> None:
     """Read what an assistant has spoken in chat completions; its id is a file's."""
     if isinstance(value, dict):
-        found = media.find("audio", {**value, "file_id": _id(value.get("id"))})
+        found = media.find("audio", {**value, "file_id": id_text(value.get("id"))})
         reading.parts.append(_medium_part(found, value, "chat"))
         reading.rest(found.rest)
 
 
 def _search_result(reading: _Reading, block: Block) -> None:
-    words = "\n".join(_strings({n: block.get(n) for n in _SEARCH_RESULT}))
+    words = "\n".join(strings({n: block.get(n) for n in _SEARCH_RESULT}))
     reading.text(words, block, "anthropic")
     reading.rest(block, {*_SEARCH_RESULT, "citations"})
 
@@ -428,8 +443,8 @@ def _call(reading: _Reading, block: Block) -> None:
     values = sent if isinstance(sent, dict) else json_text.read(arguments)
     vendor = _call_vendor(block, kind, sent)
     call = Call(
-        id=_first(whole, (*_CALL_ID, "id")),
-        name=_first(whole, _NAME),
+        id=first_id(whole, (*_CALL_ID, "id")),
+        name=first_id(whole, _NAME),
         arguments=arguments,
         values=values if isinstance(values, dict) else None,
         kind=_CALL_KINDS.get(kind, "function"),
@@ -480,8 +495,9 @@ def _result(reading: _Reading, block: Block) -> None:
     if kind.endswith("_tool_result"):
         vendor = "anthropic"
     result = Result(
-        id=_first(whole, _RESULT_ID) or (_id(whole.get("id")) if wrapper else None),
-        name=_first(whole, _NAME) or _server(kind),
+        id=first_id(whole, _RESULT_ID)
+        or (id_text(whole.get("id")) if wrapper else None),
+        name=first_id(whole, _NAME) or _server(kind),
         parts=tuple(inner.parts),
         failed=failed,
         sent=block if vendor else None,
@@ -530,7 +546,7 @@ def _thought(reading: _Reading, block: Block) -> None:
     elif kind == "reasoning" and isinstance(block.get("summary"), list):
         vendor = "responses"
     sealed = kind in _SEALED or vendor == "anthropic"
-    words = "\n".join(_strings(block, _OPAQUE if sealed else _STRUCTURE))
+    words = "\n".join(strings(block, _OPAQUE if sealed else STRUCTURE))
     if words or vendor:
         sent = block if vendor else None
         reading.thoughts.append(Thought(words=words, sent=sent, vendor=vendor))
@@ -546,7 +562,7 @@ def _sealed(reading: _Reading, block: Block) -> None:
 def _hosted(reading: _Reading, block: Block) -> None:
     """Read the call of a tool that its API has: what it gave back stands in it."""
     kind = str(block.get("type"))
-    speech = {n: v for n, v in block.items() if n not in _UNTOLD and not _empty(v)}
+    speech = {n: v for n, v in block.items() if n not in _UNTOLD and not is_empty(v)}
     if kind == "image_generation_call":
         found = media.find("image", {"data": speech.get("result")})
         if found.medium.base64:
@@ -555,8 +571,8 @@ def _hosted(reading: _Reading, block: Block) -> None:
     only = next(iter(speech.values())) if len(speech) == 1 else speech
     arguments = only if isinstance(only, str) else media.json_words(only)
     call = Call(
-        id=_first(block, (*_CALL_ID, "id")),
-        name=_first(block, _NAME) or kind.removesuffix("_call"),
+        id=first_id(block, (*_CALL_ID, "id")),
+        name=first_id(block, _NAME) or kind.removesuffix("_call"),
         arguments=arguments if speech else "",
         values=only if isinstance(only, dict) else json_text.read(arguments),
         kind="server",
@@ -575,44 +591,8 @@ def _cited(block: Block) -> str:
     """Return a line of what is cited, by annotations or citations."""
     if not ("annotations" in block or "citations" in block):
         return ""
-    texts = dict.fromkeys(_strings([block.get(name) for name in _CITED]))
+    texts = dict.fromkeys(strings([block.get(name) for name in _CITED]))
     return f"[cited: {', '.join(texts)}]" if texts else ""
-
-
-def _strings(value: Any, silent: Collection[str] = _STRUCTURE) -> Iterator[str]:
-    """Texts of a value in their order, but for members that are `silent`."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            if each:
-                yield each
-        elif isinstance(each, list):
-            waiting += reversed(each)
-        elif isinstance(each, dict):
-            waiting += [v for n, v in reversed(each.items()) if n not in silent]
-
-
-def _id(value: Any) -> str | None:
-    """Return an id or a name as a text; None for none."""
-    if isinstance(value, str):
-        return value or None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return dumped(value) if number else None
-
-
-def _first(item: Block, names: tuple[str, ...]) -> str | None:
-    return next((found for n in names if (found := _id(item.get(n)))), None)
-
-
-def _listed(value: Any) -> list[Any]:
-    if _empty(value):
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-def _empty(value: Any) -> bool:
-    return value is None or (not value and isinstance(value, str | list | dict))
 
 
 _PARTS: dict[str, Reader] = {

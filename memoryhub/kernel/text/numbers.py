@@ -6,9 +6,9 @@ import re
 from math import isfinite
 from typing import Any
 
-#: A text that content can't hold: a NUL before digits. As JSON its backslash is single,
+#: A text that content can't hold: digits between NULs. As JSON its backslash is single,
 #: which within a string it never is behind a quote.
-_SPELLED = re.compile(r'"\\u0000([-+.0-9eE]+)"')
+_SPELLED = re.compile(r'"\\u0000(-?[0-9][-+.0-9eE]*)\\u0000"')
 _MARK = '"\\u0000'
 
 
@@ -50,7 +50,7 @@ def read_integer(digits: str) -> Any:
 
 def marked(value: Any) -> str:
     """Return what stands for a Number until `restored`; a hook of JSON encoders."""
-    return f"\0{_number(value).digits}"
+    return f"\0{_number(value).digits}\0"
 
 
 def marked_alike(value: Any) -> Any:

@@ -43,8 +43,8 @@ chat         JSON Lines, each line a message: role, content and the like; thread
 tuning       lines for fine-tuning, each a thread: messages, and what stands beside
 chatgpt      conversations.json of ChatGPT's export; of each the branch that is
              current, without thoughts, with a line for each picture
-claude-code  a session file of Claude Code: its messages, without the notes between
-codex        a session file (rollout) of Codex: its items, without the notes between
+claude-code  a session file of Claude Code: its messages, without what is between
+codex        a session file (rollout) of Codex: its items, without what is between
 
 A tool whose name can't be a sender's is mended there, and kept in the message.
 

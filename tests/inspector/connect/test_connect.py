@@ -103,7 +103,7 @@ def test_an_old_sign_in_makes_no_keys(owner: Client) -> None:
 
 def test_the_address_is_in_every_snippet(owner: Client) -> None:
     page = text(owner.get(HERE, headers={"host": "127.0.0.1:8123"}))
-    parts = re.findall(r'<pre id="code-(\w+)">(.*?)</pre>', page, re.DOTALL)
+    parts = re.findall(r'<pre id="code-(\w+)"\s*>(.*?)</pre>', page, re.DOTALL)
     assert [name for name, _ in parts] == ["py", "ts", "curl", "lg"]
     for name, part in parts:
         assert "http://127.0.0.1:8123/api/v1/threads/" in part, name

@@ -83,9 +83,10 @@ def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
             assert used.range[0] >= end
             end = used.range[1]
             text = shown.request[slice(*used.range)].decode()
-            (*_, message) = json.loads(f"[{text}]")
-            if message["role"] == "tool":
-                assert message["content"].startswith(f"page {used.page_id} ·")
+            (first, *_) = json.loads(f"[{text}]")
+            for call in first.get("tool_calls", ()):
+                if call["function"]["name"] == "page_fault":
+                    assert used.page_id in call["function"]["arguments"]
 
 
 def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) -> None:

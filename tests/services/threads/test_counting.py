@@ -88,9 +88,8 @@ def test_a_message_is_counted_exactly(agent: Agent) -> None:
     for n in range(3):
         entry = assert_exact(agent, f"slot-{n}")
         assert entry.full.cost > entry.full.tokens
-    assert get_thread(agent).token_count == count(LONG) + count("Let me see.") + count(
-        '{"x":[1,2,3.5]}'
-    )
+    words = (LONG, 'Let me see.\nfind({"id": "BK1"})', '{"x":[1,2,3.5]}')
+    assert get_thread(agent).token_count == sum(map(count, words))
 
 
 def test_what_its_agent_has_counted_stands(agent: Agent) -> None:

@@ -1,0 +1,62 @@
+"""Values: texts, ids and lists in JSON of any shape. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.text.numbers import Number
+
+#: Members that say how the others are to be read.
+STRUCTURE = frozenset({
+    *("type", "role", "id", "object", "index", "status", "state", "lc", "phase"),
+    *("signature", "thoughtSignature", "thought_signature", "encrypted_content"),
+    *("encrypted_index", "cache_control", "cachePoint", "extra_content", "caller"),
+    *("redactedContent", "detail", "example", "content_type", "tool_call_chunks"),
+    "providerExecuted",
+})  # fmt: skip
+
+
+def strings(value: Any, silent: Collection[str] = STRUCTURE) -> Iterator[str]:
+    """Texts of a value in their order, but for members that are `silent`."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            if each:
+                yield each
+        elif isinstance(each, list):
+            waiting += reversed(each)
+        elif isinstance(each, dict):
+            waiting += [v for n, v in reversed(each.items()) if n not in silent]
+
+
+def says_something(value: Any) -> bool:
+    """Whether texts or numbers stand in it."""
+    if isinstance(value, bool):
+        return False
+    lone = isinstance(value, int | float | Number)
+    return lone or next(strings(value, {"type"}), None) is not None
+
+
+def id_text(value: Any) -> str | None:
+    """Return an id or a name as a text; None for none."""
+    if isinstance(value, str):
+        return value or None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return dumped(value) if number else None
+
+
+def first_id(item: Block, names: tuple[str, ...]) -> str | None:
+    return next((found for n in names if (found := id_text(item.get(n)))), None)
+
+
+def listed(value: Any) -> list[Any]:
+    if is_empty(value):
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def is_empty(value: Any) -> bool:
+    return value is None or (not value and isinstance(value, str | list | dict))
