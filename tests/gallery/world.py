@@ -22,7 +22,7 @@ from memoryhub.services.threads import operator_threads
 from memoryhub.workers.overview import unhealthy
 from tests.cast import factories, knowing, lost_needles
 from tests.inspector import denied, forgotten, paged, remembered
-from tests.inspector.routes import SINCE, list_routes, variants
+from tests.inspector.routes import PICTURED, SINCE, list_routes, variants
 from tests.oracles import memory_acts
 from tests.oracles.page_acts import act
 
@@ -48,6 +48,7 @@ def make_world(agent: Agent) -> list[str]:
     assert rita is not None
     labels: dict[str, LabelValue] = {"source": "desk", "reward": 1.0, "trial": 0}
     factories.make_thread(agent, "imported", user_id="ann", labels=labels)
+    factories.append(agent, "pictured", PICTURED)
     desk = remembered.make_desk(agent)
     ann = desk.subject
     knowing.say(agent, ann, knowing.claim("OSL", 0), knowing.claim("BGO", 31, 60))
@@ -120,6 +121,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         f"{THREADS}/paged?at_seq={evicted}",
         f"{THREADS}/restless/paging",
         f"{THREADS}/imported/slots",
+        f"{THREADS}/pictured/slots/0",
         f"{THREADS}/nowhere/panels/changed",
         f"{THREADS}/gus-1/slots",
         f"{THREADS}/desk/events/{restored}?seen={restored - 3}",

@@ -39,7 +39,7 @@ FOUND_NOTHING = (
     '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
     '"hits":[],"undeclared":0,"unreachable":[]}'
 )
-#: A message with a picture whose bytes are all of ASCII.
+#: A message with a picture whose bytes are all of ASCII, its size in no name here.
 PICTURED = {
     "role": "user",
     "content": [
@@ -47,7 +47,7 @@ PICTURED = {
         {
             "type": "image_url",
             "image_url": {
-                "url": "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAkwBADs="
+                "url": "data:image/gif;base64,R0lGODlhBQAGAAAAACwAAAAAAQABAAACAkwBADs="
             },
         },
     ],

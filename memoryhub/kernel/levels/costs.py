@@ -12,6 +12,7 @@ from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count, estimate
 from memoryhub.kernel.messages.media import weights
+from memoryhub.kernel.messages.message import Call
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT
 from memoryhub.kernel.text.json_text import dumped, in_string
 
@@ -29,7 +30,16 @@ def cost(opened: Opened, *, level: int = FULL, count: Count = estimate) -> int:
     spoken = count(_message(shown_text(opened))) + sum(weight for _, weight in media)
     if not isinstance(opened.content, dict | list) or any(m.base64 for m, _ in media):
         return max(line, spoken)
-    return max(line, spoken, count(dumped(opened.content) + ","))
+    wrapped = sum(_wrapping(call, count) for call in opened.message.calls)
+    return max(line, spoken, count(dumped(opened.content) + ",") + wrapped)
+
+
+def _wrapping(call: Call, count: Count) -> int:
+    """Count what arguments that are no object need more, to stand in one."""
+    if call.values is not None or not call.arguments:
+        return 0
+    wrapped = dumped({"input": call.arguments})
+    return count(in_string(wrapped)) - count(in_string(call.arguments)) + 1
 
 
 def _message(text: str) -> str:

@@ -252,14 +252,14 @@ def _holds(item: Block, name: str) -> bool:
 def _content(reading: _Reading, value: Any) -> None:
     """Read the content of a message or a result."""
     inside = reading.inside or reading.nested > _NESTED
-    listed = isinstance(value, list)
+    several = isinstance(value, list)
     # A tool's object is what it gave back, whatever its members are called.
-    bare = not listed and (inside or "tool" in reading.speakers)
-    for each in value if listed else [value]:
+    bare = not several and (inside or "tool" in reading.speakers)
+    for each in value if several else [value]:
         if isinstance(each, str):
             reading.text(each)
             continue
-        reader = _reader(each, inside=inside or not listed)
+        reader = _reader(each, inside=inside or not several)
         if reader and not (bare and "type" not in each):
             reader(reading, each)
         elif each is not None:
@@ -495,8 +495,7 @@ def _result(reading: _Reading, block: Block) -> None:
     if kind.endswith("_tool_result"):
         vendor = "anthropic"
     result = Result(
-        id=first_id(whole, _RESULT_ID)
-        or (id_text(whole.get("id")) if wrapper else None),
+        id=first_id(whole, (*_RESULT_ID, *(("id",) if wrapper else ()))),
         name=first_id(whole, _NAME) or _server(kind),
         parts=tuple(inner.parts),
         failed=failed,

@@ -48,7 +48,7 @@ def id_text(value: Any) -> str | None:
     return dumped(value) if number else None
 
 
-def first_id(item: Block, names: tuple[str, ...]) -> str | None:
+def first_id(item: dict[str, Any], names: tuple[str, ...]) -> str | None:
     return next((found for n in names if (found := id_text(item.get(n)))), None)
 
 

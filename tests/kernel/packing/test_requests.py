@@ -158,8 +158,8 @@ def test_each_ref_stands_where_it_is_told_to(
     assert len(places) == len(refs) + 1
     head, *rest = (made[start:end].decode() for start, end in places)
     assert json.loads(f'"{head}"') == f"Prompt {prompt}"
-    shown = [json.loads(f"[{each}]") for each in rest]
-    assert [m for each in shown for m in each] == [
+    # Parallel calls of several messages are one, of which each has a part.
+    assert json.loads(f"[{','.join(filter(None, rest))}]") == [
         m for m in whole["messages"][1:] if not _lists(m, whole["messages"])
     ]
     written = requests.render(record, talk.texts, thread=THREAD)

@@ -15,7 +15,6 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from random import Random
 from threading import Event
-from time import sleep
 
 import pytest
 
@@ -36,11 +35,8 @@ from memoryhub.management.demo import (
 from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
 from tests.harness.forks import MANAGE
-from tests.harness.instances import COMMAND_SECONDS, Instance, Server
-from tests.promises.conftest import MAKE_KEY
+from tests.harness.instances import COMMAND_SECONDS
 
-#: That are taken, by when most agents are in a later story than their first.
-REQUESTS = 1_000
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
@@ -141,30 +137,6 @@ def test_a_storys_threads_are_numbered() -> None:
     assert names.valid(f"{max(coder.NAMES, key=len)}-{10**9}-{coder.FORKS[-1]}")
     told = stage.stories(["a", "a-2", "b-b", "b-b-11", "b-b-9", "fix-2-second-try"])
     assert told == {"a": 2, "b-b": 11, "fix-2-second-try": 1}
-
-
-@pytest.mark.timeout(180)
-def test_many_stories_leave_few_threads_open_and_their_names_short(
-    shared: Instance, served: Server
-) -> None:
-    """At no pace but the server's."""
-    key = shared.call(MAKE_KEY, "demo").strip()
-    scopes = "--scopes", "subject:forget"
-    keys = dict.fromkeys(stage.WRITERS, key)
-    keys[stage.OFFICER] = shared.managed("create_key", "demo", *scopes).strip()
-    playing = stage.Stage(
-        host="127.0.0.1", port=served.port, keys=keys, seed=1, speed=1e6
-    )
-    playing.start()
-    while sum(playing.accepted.values()) < REQUESTS:
-        sleep(0.1)
-    playing.stop()
-    assert [*playing.trouble] == []
-    rows = threads(shared.data)
-    assert len(rows) > 15
-    # The name of who is forgotten is a digest.
-    assert max(len(name) for name in rows if not name.startswith("~")) < 48
-    assert len(open_threads(shared.data)) <= len(agents.AGENTS) + 2
 
 
 @pytest.mark.slow
