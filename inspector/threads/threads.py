@@ -150,7 +150,8 @@ def _lines(ask: ListRequest[Visitor]) -> Context:
         found.items,
         columns=parsed.columns,
         headings=_headings(ask),
-        onsets=unhealthy.get_onsets(ask.where.project.id) if parsed.flagged else None,
+        # Whatever is searched for, as the row that is pushed does.
+        onsets=unhealthy.get_onsets(ask.where.project.id),
     )
     ask.where.note(table.read)
     return {

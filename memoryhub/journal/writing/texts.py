@@ -36,13 +36,6 @@ Key = tuple[UUID, int, Location]
 class Texts(Lru[Key, Opened]):
     """Opened texts. A subject whose epoch moves is never served from it."""
 
-    def find(self, keys: Iterable[Key]) -> dict[Location, Opened]:
-        found = {}
-        for key in keys:
-            if (held := self.get(key)) is not None:
-                found[key[2]] = held
-        return found
-
     def forget(self, thread: UUID, page_id: str) -> None:
         """Drop what it holds of a page, whichever texts those are."""
         self.drop(
@@ -67,7 +60,12 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
     lineage with any to open.
     """
     subject, epoch = thread.subject_id, thread.subject.epoch
-    found = texts.find((subject, epoch, place) for place in places)
+    held = texts.get_all((subject, epoch, place) for place in places)
+    found = {
+        place: text
+        for place, text in zip(places, held, strict=True)
+        if text is not None
+    }
     # Another process may have erased what this one still holds.
     gone = _erased(found)
     for place in gone:

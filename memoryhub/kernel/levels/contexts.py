@@ -39,12 +39,19 @@ class Ref(NamedTuple):
     #: How much of it was shown is erased.
     lost: bool = False
 
+    @property
+    def as_said(self) -> bool:
+        """Whether it shows all of a page at FULL, which memory did not bring."""
+        return self[1:3] == (FULL, None) and not self.recalled and self.part is None
+
     def location(self, own: UUID) -> Location:
         # What nobody can show any more as it was shown lies nowhere.
         seq = -self.seq if self.lost else self.seq
         return Location(self.thread or own, seq, self.level)
 
     def as_json(self) -> list[Any]:
+        if self[2:] == _WHOLE:
+            return [self.seq, self.level]
         thread = str(self.thread) if self.thread else None
         part = list(self.part) if self.part else None
         seq, home = self.message_at or (None, None)
@@ -77,6 +84,10 @@ class Ref(NamedTuple):
             if message[0]
             else None,
         )
+
+
+#: All but the first two of nearly every ref.
+_WHOLE = Ref(0, 0)[2:]
 
 
 class Row(NamedTuple):

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.messages import media, reading
+from memoryhub.kernel.messages import media, reading, writing
 from memoryhub.kernel.messages.message import Message
 from memoryhub.kernel.messages.words import words
+from memoryhub.kernel.messages.writing import Plain
 from memoryhub.kernel.state.pages import FULL, Modality, PageType
 
 
@@ -38,6 +39,8 @@ class Opened:
     shown: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
     #: Of a slot the message that it is, once somebody has asked for it.
     read: list[Message] = field(default_factory=list, compare=False, repr=False)
+    #: And how it stands in requests, if it says a text and nothing else.
+    written: list[Plain | None] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def message(self) -> Message:
@@ -45,6 +48,16 @@ class Opened:
         if not self.read:
             self.read.append(_message(self.content, self.role))
         return self.read[0]
+
+    @property
+    def plain(self) -> Plain | None:
+        """Return how it stands in a request of any API; None of what says more.
+
+        It is written once.
+        """
+        if not self.written:
+            self.written.append(writing.plain(self.message))
+        return self.written[0]
 
 
 def _message(content: Any, role: str | None) -> Message:

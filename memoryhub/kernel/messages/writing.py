@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from string import ascii_lowercase, digits
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memoryhub.kernel.messages.anthropic import ANTHROPIC
 from memoryhub.kernel.messages.chat import CHAT
@@ -74,6 +74,14 @@ class Shown:
     thoughts: bool = False
     #: Without, media are lines of words.
     media: bool = True
+
+
+class Plain(NamedTuple):
+    """What nearly all messages are, as it stands in a request of any API."""
+
+    role: Literal["user", "assistant"]
+    #: Empty where nothing is said.
+    text: str
 
 
 class Names:
@@ -165,43 +173,34 @@ class _Group(NamedTuple):
         return (self.followers[-1][0] if self.followers else self.heads[-1]).at
 
 
-def write(shown: Sequence[Shown], vendor: Vendor, *, ids: Ids) -> list[list[str]]:
+def write(
+    shown: Sequence[Shown | Plain], vendor: Vendor, *, ids: Ids
+) -> list[list[str]]:
     """Return the texts of each message; all of them, joined by commas, are a request's.
 
     Several messages may make one of the request's. Cost: linear.
     """
-    form = FORMATS[vendor]
-    found = list[list[str]]()
-    steps = list[_Step]()
-    cached, between = None, False
-    for at, each in enumerate(shown):
-        plain = _plain(each)
-        found.append([] if plain is None else plain)
-        if plain is None:
-            cached = _cached_from(shown) if cached is None else cached
-            made = [*_steps(at, each, vendor, ids, cached=at >= cached)]
-            steps += made
-            between = between and not made
-        elif plain and not between:
-            # All done; what stands on either side of it is not of one group.
-            steps.append(_Step(at, each, Speech(each.message.role or "user")))
-            between = True
-    writer = _Writer(form, ids, found)
-    for group in _grouped(_followed(steps)):
+    shown = [
+        each if isinstance(each, Plain) else plain(each.message, each.text) or each
+        for each in shown
+    ]
+    found = [
+        [each.text] if isinstance(each, Plain) and each.text else [] for each in shown
+    ]
+    writer = _Writer(FORMATS[vendor], ids, found)
+    for group in _grouped(_followed(_all_steps(shown, vendor, ids))):
         writer.write(group)
     return found
 
 
-def groups(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+def groups(messages: Sequence[Message | Plain]) -> Iterator[tuple[int, int]]:
     """Yield where what must stand together begins, and its end; of all, in order."""
-    shown = [Shown(message=each, seed="") for each in messages]
-    steps = [
-        step
-        for at, each in enumerate(shown)
-        for step in _steps(at, each, "chat", Ids(), cached=False)
+    shown = [
+        each if isinstance(each, Plain) else plain(each) or Shown(message=each, seed="")
+        for each in messages
     ]
     start = end = 0
-    for group in _grouped(steps):
+    for group in _grouped(_all_steps(shown, "chat", Ids())):
         at = group.heads[0].at
         if at >= end:
             # One that answers and calls stands between two, and keeps them together.
@@ -253,6 +252,8 @@ def tools(form: Format, text: str, ids: Ids) -> str:
 
 
 _NOTHING = Speech("user")
+#: Of a step that is written already.
+_NOBODY = Shown(message=Message(), seed="")
 
 
 def _followed(steps: Sequence[_Step]) -> list[_Step]:
@@ -269,26 +270,45 @@ def _followed(steps: Sequence[_Step]) -> list[_Step]:
     ]
 
 
-def _plain(shown: Shown) -> list[str] | None:
-    """The short way of what nearly all messages are: one says a text."""
-    message = shown.message
-    role, parts = message.role, message.parts
+def plain(message: Message, text: str | None = None) -> Plain | None:
+    """Return how a message stands that says a text and nothing else; None of others.
+
+    `text` is what stands in place of its own.
+    """
+    parts = message.parts
     if (
         len(parts) != 1
         or parts[0].kind != "text"
-        or role not in ("user", "assistant")
+        or message.role not in ("user", "assistant")
         or not message.is_plain
         or message.name
         or message.refusal
         or isinstance(parts[0].sent, dict)
     ):
         return None
-    text = parts[0].words if shown.text is None else shown.text
+    role = message.role
+    text = parts[0].words if text is None else text
     if role == "assistant":
         text = text.rstrip()
     if not text or text.isspace():
-        return []
-    return [f'{{"role":"{role}","content":{written(text)}}}']
+        return Plain(role, "")
+    return Plain(role, f'{{"role":"{role}","content":{written(text)}}}')
+
+
+def _all_steps(shown: Sequence[Shown | Plain], vendor: Vendor, ids: Ids) -> list[_Step]:
+    """What they do, in order; of plain ones in a row the first, which parts groups."""
+    steps = list[_Step]()
+    cached, parted = None, False
+    for at, each in enumerate(shown):
+        if not isinstance(each, Plain):
+            cached = _cached_from(shown) if cached is None else cached
+            made = [*_steps(at, each, vendor, ids, cached=at >= cached)]
+            steps += made
+            parted = parted and not made
+        elif each.text and not parted:
+            steps.append(_Step(at, _NOBODY, Speech(each.role)))
+            parted = True
+    return steps
 
 
 def _steps(
@@ -564,11 +584,17 @@ def _object(arguments: str) -> str:
     return arguments if isinstance(found, dict) else written({"input": arguments})
 
 
-def _cached_from(shown: Sequence[Shown]) -> int:
+def _cached_from(shown: Sequence[Shown | Plain]) -> int:
     """Return from which message on no more cache points stand than may."""
     points, at = 0, len(shown)
-    while at and shown[at - 1].thoughts:
-        message = shown[at - 1].message
+    while at:
+        each = shown[at - 1]
+        if isinstance(each, Plain):
+            at -= 1
+            continue
+        if not each.thoughts:
+            break
+        message = each.message
         parts = [part for each in message.results for part in each.parts]
         every = (message.parts, message.calls, message.results, parts)
         points += sum(

@@ -16,7 +16,7 @@ from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.levels.tools import OWN, PAGE_FAULT
 from memoryhub.kernel.messages import media, writing
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
-from memoryhub.kernel.messages.writing import Ids, Shown
+from memoryhub.kernel.messages.writing import Ids, Plain, Shown
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import in_string
 
@@ -70,8 +70,17 @@ class ShownPage:
         return [*media.weights(self.message)] if self.message and self.whole else ()
 
 
+def plain(opened: Opened) -> Plain | None:
+    """Return how a page that somebody said stands whole, if it is just a text."""
+    return None if opened.slot is None else opened.plain
+
+
 def messages(
-    pages: Sequence[ShownPage], vendor: Vendor, *, ids: Ids, running: bool = False
+    pages: Sequence[ShownPage | Plain],
+    vendor: Vendor,
+    *,
+    ids: Ids,
+    running: bool = False,
 ) -> list[list[str]]:
     """Return the messages' JSON, a list for each page; some pages have none.
 
@@ -80,7 +89,7 @@ def messages(
     found: list[list[str]] = [[] for _ in pages]
     spoken = list[int]()
     for at, page in enumerate(pages):
-        if page.message is not None:
+        if isinstance(page, Plain) or page.message is not None:
             spoken.append(at)
             continue
         _write(pages, spoken, found, vendor, ids, running=running)
@@ -90,27 +99,34 @@ def messages(
     return found
 
 
-def groups(pages: Sequence[ShownPage]) -> Iterator[Sequence[ShownPage]]:
+def groups(
+    pages: Sequence[ShownPage | Plain],
+) -> Iterator[Sequence[ShownPage | Plain]]:
     """Yield each page; calls of tools together with the results that follow at once.
 
     Of pages that somebody says, and those that nobody does each alone.
     """
     start = 0
     while start < len(pages):
-        end = start
-        while end < len(pages) and pages[end].message is not None:
-            end += 1
-        talk = [each.message for each in pages[start:end] if each.message]
+        talk = list[Message | Plain]()
+        for at in range(start, len(pages)):
+            page = pages[at]
+            spoken = page if isinstance(page, Plain) else page.message
+            if spoken is None:
+                break
+            talk.append(spoken)
         for first, last in writing.groups(talk):
             yield pages[start + first : start + last]
+        end = start + len(talk)
         if end < len(pages):
             yield pages[end : end + 1]
         start = end + 1
 
 
-def called(pages: Iterable[ShownPage]) -> set[str]:
+def called(pages: Iterable[ShownPage | Plain]) -> set[str]:
     """Return the names of the tools that messages call."""
-    calls = (each.message.calls for each in pages if each.message)
+    others = (each for each in pages if isinstance(each, ShownPage))
+    calls = (each.message.calls for each in others if each.message)
     return {call.name for part in calls for call in part if call.name}
 
 
@@ -136,7 +152,7 @@ def fetched_text(page: ShownPage) -> str:
 
 
 def _write(
-    pages: Sequence[ShownPage],
+    pages: Sequence[ShownPage | Plain],
     spoken: Sequence[int],
     found: list[list[str]],
     vendor: Vendor,
@@ -145,19 +161,29 @@ def _write(
     running: bool,
 ) -> None:
     """Write what is said in a row, each into the list of its page."""
-    talk = [(pages[at], message) for at in spoken if (message := pages[at].message)]
-    answered = {each.id for _, message in talk for each in message.results}
+    talk = [pages[at] for at in spoken]
+    answered = {
+        result.id
+        for page in talk
+        if isinstance(page, ShownPage) and page.message
+        for result in page.message.results
+    }
     shown = [
-        Shown(
-            message=_without_own(message, answered),
-            seed=str(page.seq),
-            text=None if page.whole else _shortened(page),
-            thoughts=running,
-        )
-        for page, message in talk
+        page if isinstance(page, Plain) else _shown(page, answered, running=running)
+        for page in talk
     ]
     for at, texts in zip(spoken, writing.write(shown, vendor, ids=ids), strict=True):
         found[at] = texts
+
+
+def _shown(page: ShownPage, answered: set[str | None], *, running: bool) -> Shown:
+    assert page.message is not None, "what nobody says memory brings"
+    return Shown(
+        message=_without_own(page.message, answered),
+        seed=str(page.seq),
+        text=None if page.whole else _shortened(page),
+        thoughts=running,
+    )
 
 
 def _without_own(message: Message, answered: set[str | None]) -> Message:

@@ -36,6 +36,8 @@ def _cuts(record: Record, texts: Texts, thread: UUID, count: Count) -> Iterator[
     for section in record.sections:
         since = _since(section, texts, thread) if section.name == "exchange" else None
         for ref in section.refs:
+            if ref.as_said:
+                continue
             opened = texts.get(ref.location(thread))
             # Of a result that is only named, 0 characters are kept: it is away.
             if opened is None or ref.cut == 0:

@@ -29,7 +29,7 @@ from memoryhub.kernel.levels.contexts import (
 )
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
-from memoryhub.kernel.messages.writing import FORMATS, Ids
+from memoryhub.kernel.messages.writing import FORMATS, Ids, Plain
 from memoryhub.kernel.packing import choosing, conversation, filling, requests
 from memoryhub.kernel.packing.choosing import (
     Candidate,
@@ -38,11 +38,12 @@ from memoryhub.kernel.packing.choosing import (
     Taken,
     Unit,
 )
+from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.filling import Attempt
 from memoryhub.kernel.packing.requests import Rendered, fenced
 from memoryhub.kernel.paging import weights
-from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Location
+from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT, Location
 from memoryhub.kernel.state.paging_config import Format, InstructionsRole
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import in_string
@@ -181,7 +182,7 @@ class _Packer:
         self.wanted, self.texts, self.count = wanted, texts, count
         #: What is asked for again and again while units are made and written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
-        self.shown_pages: dict[Ref, conversation.ShownPage] = {}
+        self.shown_pages: dict[Ref, ShownPage | Plain] = {}
         self.packer = requests.packer(wanted.format, wanted.instructions_role)
         self.vendor = wanted.format
         listed = tools.listed(wanted.tools, wanted.own_tools, texts)
@@ -296,23 +297,22 @@ class _Packer:
 
     def units(self, first: object | None) -> list[Unit]:
         """Return all units that may stand beside the newest message, in order."""
-        wanted, found = self.wanted, list[Unit]()
-        heads = (*wanted.system, *filter(_instructs, wanted.candidates))
-        found += [Unit((Choice(each, "system"),), each.cost) for each in heads]
-        others = [
-            each
-            for each in wanted.candidates
-            if not _instructs(each) and not (first is not None and _opens(wanted, each))
-        ]
-        if wanted.mode == "passive":
-            brought = [each for each in others if _brought(each)]
-            found += [Unit((Choice(each, "context"),), each.cost) for each in brought]
-            others = [each for each in others if not _brought(each)]
-        begins = self._begins()
-        history = [each for each in others if not self._running(each, begins)]
+        wanted, begins = self.wanted, self._begins()
+        heads, context = [*wanted.system], list[Candidate]()
+        history, exchange = list[Candidate](), list[Candidate]()
+        for each in wanted.candidates:
+            if _instructs(each):
+                heads.append(each)
+            elif first is not None and _opens(wanted, each):
+                continue
+            elif wanted.mode == "passive" and _brought(each):
+                context.append(each)
+            else:
+                (exchange if self._running(each, begins) else history).append(each)
+        found = [Unit((Choice(each, "system"),), each.cost) for each in heads]
+        found += [Unit((Choice(each, "context"),), each.cost) for each in context]
         own = choosing.own_tools(history, self.texts)
         history = [each for each in history if each.page_id not in own]
-        exchange = [each for each in others if self._running(each, begins)]
         exchange.sort(key=attrgetter("at"))
         found += self._grouped(history, "history")
         return found + list(self._grouped(exchange, "exchange"))
@@ -356,21 +356,22 @@ class _Packer:
             yield units[index]
 
     def _cost(
-        self, choices: Sequence[Choice], group: Sequence[conversation.ShownPage]
+        self, choices: Sequence[Choice], group: Sequence[ShownPage | Plain]
     ) -> int:
         if self.wanted.exact:
             return self._counted(choices)
         # What nobody can say stands as what memory brings.
         return sum(
-            _cost(each) + (0 if page.message else weights.fetching(_id(each)))
+            _cost(each) + (0 if _says(page) else weights.fetching(_id(each)))
             for each, page in zip(choices, group, strict=True)
         )
 
     def _counted(self, choices: Sequence[Choice]) -> int:
         pages = [self._shown_page(each) for each in choices]
+        others = (each for each in pages if isinstance(each, ShownPage))
         running, media = (
             choices[0].place == "exchange",
-            [m for p in pages for m in p.media],
+            [medium for each in others for medium in each.media],
         )
         return sum(
             conversation.weigh(text + ",", media, self.count)
@@ -379,7 +380,7 @@ class _Packer:
         )
 
     def _messages(
-        self, pages: Sequence[conversation.ShownPage], *, running: bool
+        self, pages: Sequence[ShownPage | Plain], *, running: bool
     ) -> list[list[str]]:
         ids = Ids(names=self.names)
         return conversation.messages(pages, self.vendor, ids=ids, running=running)
@@ -451,13 +452,19 @@ class _Packer:
             own_tools=self.wanted.own_tools,
         )
 
-    def _shown_page(self, choice: Choice) -> conversation.ShownPage:
+    def _shown_page(self, choice: Choice) -> ShownPage | Plain:
+        page = choice.candidate
+        plain = None
+        if page.level == FULL and choice.cut is None and not _brought(page):
+            plain = conversation.plain(self.texts[page.location])
+        if plain is not None:
+            # Nearly all: no ref is needed to tell.
+            return plain
         ref = self._ref(choice)
-        if ref not in self.shown_pages:
-            self.shown_pages[ref] = requests.shown_page(
-                ref, self.texts, thread=self.wanted.thread
-            )
-        return self.shown_pages[ref]
+        if (found := self.shown_pages.get(ref)) is None:
+            found = requests.shown_page(ref, self.texts, thread=self.wanted.thread)
+            self.shown_pages[ref] = found
+        return found
 
     def _write(self, choice: Choice, opened: Opened, cut: int | None) -> str:
         pages = [self._shown_page(choice._replace(cut=cut))]
@@ -467,26 +474,30 @@ class _Packer:
     def _ref(self, choice: Choice) -> Ref:
         page = choice.candidate
         name = (page.page_id, page.level, page.part, choice.cut)
-        if name not in self.refs:
-            self.refs[name] = self._made(choice)
-        return self.refs[name]
+        if (found := self.refs.get(name)) is None:
+            found = self.refs[name] = self._made(choice)
+        return found
 
     def _made(self, choice: Choice) -> Ref:
         page, own = choice.candidate, self.wanted.thread
         return Ref(
-            seq=page.location.seq,
-            level=page.level,
-            cut=choice.cut,
-            thread=page.location.elsewhere(own),
-            recalled=page.recalled,
-            part=page.part,
-            placed=page.at if _brought(page) else None,
-            message_at=page.full and (page.full.seq, page.full.elsewhere(own)),
+            page.location.seq,
+            page.level,
+            choice.cut,
+            page.location.elsewhere(own),
+            page.recalled,
+            page.part,
+            page.at if _brought(page) else None,
+            page.full and (page.full.seq, page.full.elsewhere(own)),
         )
 
 
 def _cost(choice: Choice) -> int:
     return choice.candidate.cost
+
+
+def _says(page: ShownPage | Plain) -> bool:
+    return isinstance(page, Plain) or page.message is not None
 
 
 def _id(choice: Choice) -> str:

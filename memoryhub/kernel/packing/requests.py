@@ -20,7 +20,7 @@ from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
 from memoryhub.kernel.messages import writing
 from memoryhub.kernel.messages.message import Medium, Vendor
 from memoryhub.kernel.messages.pieces import Format
-from memoryhub.kernel.messages.writing import FORMATS, Ids, Names
+from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Plain
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import Media, ShownPage
 from memoryhub.kernel.text import prompts
@@ -65,7 +65,7 @@ def render(
     texts: Texts,
     *,
     thread: UUID,
-    shown: Mapping[Ref, ShownPage] | None = None,
+    shown: Mapping[Ref, ShownPage | Plain] | None = None,
 ) -> Rendered:
     """Render the request as text, and each section as it stands in it.
 
@@ -158,11 +158,14 @@ def listed(
     return writing.call(tools.PAGE_LIST, {}, text, seed=seed, vendor=vendor, ids=ids)
 
 
-def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage:
+def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage | Plain:
     """Return the page that a ref shows. Raises KeyError if its text is not there."""
+    opened = texts[ref.message(thread)]
+    if ref.as_said and (plain := conversation.plain(opened)):
+        return plain
     lower = texts[ref.location(thread)] if ref.message_at else None
     return ShownPage(
-        texts[ref.message(thread)],
+        opened,
         seq=ref.seq if ref.placed is None else ref.placed,
         level=ref.level,
         lower=lower,
@@ -176,7 +179,11 @@ class _Made:
     """The messages of a request, in their order, by what they are of."""
 
     def __init__(
-        self, record: Record, texts: Texts, thread: UUID, shown: Mapping[Ref, ShownPage]
+        self,
+        record: Record,
+        texts: Texts,
+        thread: UUID,
+        shown: Mapping[Ref, ShownPage | Plain],
     ) -> None:
         self._record, self._texts, self._thread = record, texts, thread
         self._shown = shown
@@ -241,11 +248,12 @@ class _Made:
         shown = [self._shown_page(ref) for ref in self._refs(name)]
         running = name == "exchange"
         own = conversation.messages(shown, self._vendor, ids=self._ids, running=running)
-        self.media += (each for page in shown for each in page.media)
+        others = (page for page in shown if isinstance(page, ShownPage))
+        self.media += (each for page in others for each in page.media)
         self.lengths[name] = [len(part) for part in own]
         return [message for part in own for message in part]
 
-    def _shown_page(self, ref: Ref) -> ShownPage:
+    def _shown_page(self, ref: Ref) -> ShownPage | Plain:
         found = self._shown.get(ref)
         return found or shown_page(ref, self._texts, thread=self._thread)
 

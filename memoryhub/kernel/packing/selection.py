@@ -15,6 +15,7 @@ from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
 from memoryhub.kernel.packing.packing import Wanted
 from memoryhub.kernel.paging import pins, precedence, weights
+from memoryhub.kernel.paging.precedence import Precedence
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import (
     FULL,
@@ -91,13 +92,14 @@ def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
     system, others = list[Candidate](), list[Candidate]()
     for frame in paging.in_order():
         name = frame.page_id
-        page = _candidate(frame, keep=scores[name], pinned=name in rules)
-        page = page._replace(precedence=ranks[name])
-        shown = [
-            page._replace(tokens=part[:2], cost=part.cost, at=part.seq)
-            for part in frame.parts
-        ]
-        (system if system_prompt(frame.entry) else others).extend(shown or [page])
+        page = _candidate(
+            frame, keep=scores[name], pinned=name in rules, precedence=ranks[name]
+        )
+        side = system if system_prompt(frame.entry) else others
+        if not frame.parts:
+            side.append(page)
+        for part in frame.parts:
+            side.append(page._replace(tokens=part[:2], cost=part.cost, at=part.seq))
     return system, others
 
 
@@ -221,7 +223,13 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
     )
 
 
-def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
+def _candidate(
+    frame: Frame,
+    *,
+    keep: float,
+    pinned: bool,
+    precedence: Precedence = precedence.HISTORY,
+) -> Candidate:
     entry = frame.entry
     brought = frame.recalled or entry.slot is None
     return Candidate(
@@ -232,6 +240,7 @@ def _candidate(frame: Frame, *, keep: float, pinned: bool) -> Candidate:
         cost=frame.tokens,
         keep=keep,
         pinned=pinned,
+        precedence=precedence,
         slot=entry.slot,
         role=entry.role,
         importance=entry.importance,

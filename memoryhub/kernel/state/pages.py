@@ -51,7 +51,8 @@ class Location(NamedTuple):
 
     def elsewhere(self, own: UUID) -> UUID | None:
         """Return the owning thread unless it is `own`, which is not stored."""
-        return None if self.thread == own else self.thread
+        thread = self.thread
+        return None if thread is own or thread == own else thread
 
 
 class LevelEntry(NamedTuple):

@@ -40,9 +40,22 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
+from memoryhub.vault.registry.lru import Lru
 
 #: Pages at home that a manifest may offer.
 OFFERED = 50
+
+
+class Before(NamedTuple):
+    """What the turn before was packed of, and the thread that packed it."""
+
+    record: Record
+    home: UUID
+
+
+#: Refs in records of newest turns that a process keeps.
+KEPT_REFS = 200_000
+_newest: Lru[tuple[UUID, int, UUID], tuple[int, Record]] = Lru(KEPT_REFS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +102,7 @@ def pack(
     state: ThreadState,
     options: Options,
     *,
-    before: Recorded | None,
+    before: Before | None,
 ) -> Packed:
     """Pack the request that this state leads to, after `before`.
 
@@ -98,7 +111,7 @@ def pack(
     packing.TooSmallError.
     """
     wanted = selection.wanted(state, options, home=list_home(thread, state))
-    if before and before.home.id == thread.id:
+    if before and before.home == thread.id:
         wanted = selection.continued(wanted, before.record)
     places = selection.places(wanted)
     opened = texts.opened(thread, places)
@@ -297,16 +310,31 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
     return tuple(sorted(set(found)))
 
 
-def before(thread: Thread, turn: int) -> Recorded | None:
+def before(thread: Thread, turn: int) -> Before | None:
     """Return the record of the turn before, perhaps an ancestor's; None without one."""
+    kept = _newest.get(_place(thread))
+    if kept is not None and kept[0] == turn - 1:
+        return Before(kept[1], thread.id)
     try:
-        return recorded(thread, turn - 1)
+        found = recorded(thread, turn - 1)
     except (NotFoundError, NotRecordedError):
         return None
+    return Before(found.record, found.home.id)
+
+
+def keep(thread: Thread, turn: int, record: Record) -> None:
+    """Keep what a turn was packed of, now that it is on disk, for the turn after it."""
+    refs = sum(len(section.refs) for section in record.sections)
+    _newest.put(_place(thread), (turn, record), weight=refs + 1)
+
+
+def _place(thread: Thread) -> tuple[UUID, int, UUID]:
+    """A subject whose epoch moves is never served what was kept of it."""
+    return thread.subject_id, thread.subject.epoch, thread.id
 
 
 def prefix_tokens(
-    thread: Thread, turn: int, packed: Packed, *, before: Recorded | None
+    thread: Thread, turn: int, packed: Packed, *, before: Before | None
 ) -> int | None:
     """Count the leading tokens that a request shares with that of the turn before.
 
@@ -318,9 +346,10 @@ def prefix_tokens(
         return 0
     if before is None:
         return None
-    record, home = packed.record, before.home.id
-    places = {*record_places(before.record, home)} - packed.texts.keys()
-    opened: Texts = {**packed.texts, **texts.opened(thread, places)}
+    record, home = packed.record, before.home
+    held = packed.texts
+    places = [each for each in record_places(before.record, home) if each not in held]
+    opened: Texts = {**held, **texts.opened(thread, places)} if places else held
     previous = Request(record=before.record, texts=opened, thread=home)
     request = Request(
         record=record, texts=opened, thread=thread.id, made=packed.request

@@ -119,7 +119,7 @@ def _options(receipt: Receipt, turn: TurnBegan, **more: Any) -> Options:
 
 async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -> Begun:
     try:
-        packed, prefix = await read(pack, receipt, options)
+        row, packed, prefix = await read(pack, receipt, options)
     except TooSmallError:
         raise NoRoomError from None
     order = Order(
@@ -134,6 +134,7 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -
         assert begun is not None
         return begun
     assert kept.state is not None
+    contexts.keep(row, options.turn, packed.record)
     uses.read(agent.prefix, kept.state.subject)
     return Begun(
         receipt=receipt,
@@ -149,8 +150,10 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -
     )
 
 
-def pack(receipt: Receipt, options: Options) -> tuple[Packed, int | None]:
-    """Pack the request as of a receipt; with its tokens in common with the last one.
+def pack(receipt: Receipt, options: Options) -> tuple[Thread, Packed, int | None]:
+    """Pack the request of a thread as of a receipt.
+
+    The last is how many tokens it has in common with the request before.
 
     Raises packing.TooSmallError.
     """
@@ -158,7 +161,7 @@ def pack(receipt: Receipt, options: Options) -> tuple[Packed, int | None]:
     state = receipt.state or _state_at(row, receipt.seq)
     before = contexts.before(row, options.turn)
     packed = contexts.pack(row, state, options, before=before)
-    return packed, contexts.prefix_tokens(row, options.turn, packed, before=before)
+    return row, packed, contexts.prefix_tokens(row, options.turn, packed, before=before)
 
 
 def record(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -48,6 +48,20 @@ class Lru(Generic[Key, Value]):
                 return None
             self._entries.move_to_end(key)
             return entry[0]
+
+    def get_all(self, keys: Iterable[Key]) -> list[Value | None]:
+        """Return what it holds of these, in their order. Cheaper than to get each."""
+        found = list[Value | None]()
+        with self._lock:
+            now = self._clock()
+            for key in keys:
+                entry = self._entries.get(key)
+                if entry is None or now >= entry[2]:
+                    found.append(None)
+                    continue
+                self._entries.move_to_end(key)
+                found.append(entry[0])
+        return found
 
     def put(self, key: Key, value: Value, *, weight: int = 1) -> None:
         with self._lock:

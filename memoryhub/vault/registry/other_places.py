@@ -198,6 +198,11 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.queries.replay.tokenizers._held": OtherPlace(
             holds="vocabularies that are the same for all, of extras that are in use"
         ),
+        "memoryhub.queries.turns.contexts._newest": OtherPlace(
+            holds="records of newest turns: refs, names, counters; no content",
+            found="(subject, epoch), read before use",
+            forget=Fate.VOID,
+        ),
         "memoryhub.services.forget.maintenance.maintenance": OtherPlace(
             holds="how many erasures are to be replayed"
         ),

@@ -175,7 +175,7 @@ def difference(before: str, after: str) -> str:
 def addresses() -> Iterator[str]:
     """The pages of a thread, and some lists as somebody reads them."""
     known = {"project": "acme", "thread": "paged", "page": "policy", "key": "seat"}
-    known |= {"fact": "2", "block": "persona"}
+    known |= {"fact": "2", "block": "persona", "part": "1"}
     known |= {"seq": "2", "index": "1", "n": "1", "number": "1", "verb": "pin"}
     for route in list_routes():
         if route.name in OTHERS or "thread" not in route.parameters:
