@@ -4,6 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register
+from django.db.models.signals import pre_migrate
 
 from memoryhub.vault.keys import checks
 
@@ -16,6 +17,8 @@ class MemoryHubConfig(AppConfig):
         # What needs the models can be loaded only now.
         privacy = import_module("memoryhub.models.privacy")
         server_checks = import_module("memoryhub.queries.verify.server_checks")
+        start = import_module("memoryhub.management.start")
+        pre_migrate.connect(start.refuse_to_migrate, sender=self)
         register(privacy.everything_declared)
         register(checks.ring_beside_database, deploy=True)
         register(checks.password_only, deploy=True)

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
@@ -22,6 +23,7 @@ from memoryhub.errors import (
     StartRefusedError,
 )
 from memoryhub.management import triggers
+from memoryhub.management.terminal import REFUSED
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators
 from memoryhub.services.forget import replays
@@ -185,6 +187,14 @@ def refuse_old_format(alias: str) -> None:
             "before the first release, and can't be brought up to it; begin with a new "
             "folder (MEMORYHUB_DATA) or a new database"
         )
+
+
+def refuse_to_migrate(using: str, **signal: Any) -> None:
+    """Say so instead of Django, whose own `migrate` would run into old tables."""
+    try:
+        refuse_old_format(using)
+    except StartRefusedError as refused:
+        raise CommandError(refused.reason, returncode=REFUSED) from None
 
 
 @contextmanager

@@ -181,6 +181,9 @@ def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> N
             one_line(done.returncode, done.stdout, done.stderr).partition(": ")[2]
         )
     assert "begin with a new folder" in line
+    done = instance.manage("migrate", "--database", alias)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith(line.partition(": ")[2])
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
