@@ -313,9 +313,36 @@ class _Packer:
         found += [Unit((Choice(each, "context"),), each.cost) for each in context]
         own = choosing.own_tools(history, self.texts)
         history = [each for each in history if each.page_id not in own]
-        exchange.sort(key=attrgetter("at"))
         found += self._grouped(history, "history")
-        return found + list(self._grouped(exchange, "exchange"))
+        return found + list(self._grouped(self._as_called(exchange), "exchange"))
+
+    def _as_called(self, pages: Sequence[Candidate]) -> list[Candidate]:
+        """As they came; but what a message called for stands behind it.
+
+        A call is done before the message that makes it is appended, and a request may
+        not end with what its model said.
+        """
+        found, brought = list[Candidate](), list[Candidate]()
+        for each in sorted(pages, key=attrgetter("at")):
+            if _brought(each):
+                brought.append(each)
+                continue
+            called = self._faults(each) if brought else ()
+            found += [page for page in brought if page.page_id not in called]
+            found.append(each)
+            found += [page for page in brought if page.page_id in called]
+            brought = []
+        return found + brought
+
+    def _faults(self, page: Candidate) -> set[Any]:
+        """Return the ids of the pages that a message asks for."""
+        opened = self.texts.get(page.full or page.location)
+        calls = opened.message.calls if opened and page.role == "assistant" else ()
+        return {
+            call.values.get("page_id")
+            for call in calls
+            if call.name == tools.PAGE_FAULT and call.values
+        }
 
     def _begins(self) -> int | None:
         """The slot that the exchange begins with: calls come with their results."""

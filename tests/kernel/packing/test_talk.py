@@ -18,7 +18,7 @@ from memoryhub.kernel.paging import groups
 from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
 from memoryhub.kernel.state.page_events import PageFaulted
 from memoryhub.kernel.state.paging import values
-from tests.oracles.loops import Loop, brings, slot_of
+from tests.oracles.loops import Loop, asks, brings, slot_of
 
 #: What happens between two requests.
 STEPS = st.lists(
@@ -291,6 +291,22 @@ def test_an_exchange_is_offered_pages_once() -> None:
     assert first == second == third == fourth
     assert later is not None
     assert later != first
+
+
+def test_a_page_stands_behind_the_message_that_called_for_it() -> None:
+    """It is fetched before its message comes; and no request ends with the model's."""
+    talk = talks((6_000, 1_000))
+    talk.say("user", "Which platform was it?")
+    talk.keep("trains", "The train leaves from platform 4.")
+    talk.fault("trains", call_id="call_1")
+    talk.say("assistant", {**asks("call_1", "trains"), "content": "I look it up."})
+    talk.say("tool", brings("call_1", "The train leaves from platform 4."))
+    talk.do(BeginTurn(continues=True))
+    *_, question, spoken, call, result = messages(talk.request())
+    assert question["content"] == "Which platform was it?"
+    assert spoken == {"role": "assistant", "content": "I look it up."}
+    assert [each["function"]["name"] for each in call["tool_calls"]] == ["page_fault"]
+    assert result["content"].endswith("platform 4.")
 
 
 @settings(deadline=None, max_examples=60)
