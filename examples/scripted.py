@@ -1,6 +1,7 @@
 """A model that needs no network: it answers by what its request shows, from a script.
 
-It speaks chat completions, so the loop beside it can't tell it from another.
+It speaks chat completions, so the loop beside it can't tell it from another; `serve`
+serves any model.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,11 +26,24 @@ MESSAGES = [
 _CODE = re.compile(r"code is ([\d-]+)")
 
 
-def serve() -> str:
-    """Start it on a free port of this machine, and return its base URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+class RefusedError(Exception):
+    """The model's server takes no such request."""
+
+
+def serve(answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> str:
+    """Start a model on a free port of this machine, and return its base URL."""
+
+    class Handler(_Handler):
+        def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+            return (answer or _complete)(request)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def _complete(request: dict[str, Any]) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": reply(request["messages"])}]}
 
 
 def reply(messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -61,11 +76,18 @@ def _call(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = reply(request["messages"])
-        raw = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
-        self.send_response(200)
+        try:
+            status, body = 200, self.answer(request)
+        except RefusedError as refused:
+            error = {"type": "invalid_request_error", "message": str(refused)}
+            status, body = 400, {"type": "error", "error": error}
+        raw = json.dumps(body).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()

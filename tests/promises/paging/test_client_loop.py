@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from openai.types.chat import ChatCompletionMessage
 from tests.cast.modelserver import Model, call, serving
 from tests.environment import ROOT
 from tests.harness.instances import Instance
+from tests.promises.conftest import Own
 from tests.promises.journal.clients import Client
 
 pytestmark = pytest.mark.timeout(300)
@@ -196,10 +198,12 @@ def test_the_readme_shows_the_loop_as_it_runs() -> None:
     assert len([line for line in shown.splitlines() if line]) <= 25
 
 
-def said_by_the_loop(port: int, key: str, *words: str, **env: str) -> list[str]:
+def said_by_the_loop(
+    port: int, key: str, *words: str, example: Path = EXAMPLE, **env: str
+) -> list[str]:
     hub = {"MEMORYHUB_URL": f"http://127.0.0.1:{port}", "MEMORYHUB_KEY": key}
     done = subprocess.run(
-        [sys.executable, EXAMPLE, *words],
+        [sys.executable, example, *words],
         env={"PATH": os.environ["PATH"], **hub, **env},
         check=True,
         capture_output=True,
@@ -222,3 +226,32 @@ def test_the_loop_looks_up_what_left(instance: Instance, key: str) -> None:
         assert told == ["> It rains.", "So it is."]
         assert model.requests[0]["model"] == "another"
         server.stop()
+
+
+#: By API: how many thoughts stand while an exchange runs, and what failed.
+SDKS = {
+    "chat": (0, '"content": "Failed: The weather'),
+    "responses": (1, '"output": "Failed: The weather'),
+    "anthropic": (1, '"is_error": true'),
+}
+
+
+@pytest.mark.parametrize("api", SDKS)
+def test_a_loop_with_an_sdk_sends_what_its_api_takes(own: Own, api: str) -> None:
+    """Its model refuses all else, and says what each request shows."""
+    example = EXAMPLE.with_name(f"loop_{api}.py")
+    lines = said_by_the_loop(
+        own.server.port, own.key, example=example, PYTHONPATH=str(ROOT)
+    )
+    assert lines[-1] == "It was platform 4."
+    counts = [line for line in lines if line.startswith("  (")]
+    asked, answered, later, *_, fetched = (re.findall(r"\d+", each) for each in counts)
+    thoughts, failed = SDKS[api]
+    # Pictures, thoughts, calls and results; of these one is memory's own list.
+    assert asked == ["1", "0", "1", "1"]
+    assert answered == ["1", str(thoughts), "3", "3"]
+    assert later == ["1", "0", "3", "3"]
+    assert fetched == ["0", str(thoughts), "2", "2"]
+    with own.client() as client:
+        context = client.get(f"/threads/{api}/turns/2/context").body
+    assert failed in json.dumps(context["request"])

@@ -1,0 +1,54 @@
+"""An agent with memory, by OpenAI's SDK and chat completions.
+
+    pip install ./memoryhub_client openai
+    MEMORYHUB_KEY=mh_live_… python examples/loop_chat.py
+
+The model is a scripted one, which refuses what OpenAI would.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import station
+import strict
+from openai import OpenAI
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+)
+
+from memoryhub_client import Loop, threads, tools
+
+URL = strict.serve(CompletionCreateParamsNonStreaming, strict.chat)
+model = OpenAI(base_url=URL, api_key="none", max_retries=0)
+
+
+def complete(request: Any) -> Any:
+    completion = model.chat.completions.create(model="scripted", **request)
+    return completion.choices[0].message.to_dict()
+
+
+def reporting(function: Callable[..., str]) -> Callable[..., str]:
+    """A tool that tells the model when it fails: its message has nothing but text."""
+
+    def use(**arguments: Any) -> str:
+        try:
+            return function(**arguments)
+        except TimeoutError as failure:
+            return f"Failed: {failure}"
+
+    return use
+
+
+with station.connect() as hub:
+    hub.send(threads.put("chat", config={"format": "chat", **station.SMALL}))
+    hub.send(tools.set_own("chat", station.TOOLS))
+    # It begins turns, asks the model and does its calls until there are none.
+    functions = {name: reporting(each) for name, each in station.FUNCTIONS.items()}
+    loop = Loop(hub, "chat", complete, functions)
+
+    def ask(content: Any) -> str:
+        return str(loop.run({"role": "user", "content": content})["content"])
+
+    url = f"data:image/png;base64,{station.PICTURE}"
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    station.talk(ask, [{"type": "text", "text": station.FIRST}, picture])
