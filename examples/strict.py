@@ -152,7 +152,7 @@ def play(steps: list[Step], exchange: list[Step]) -> Reply:
     pages = json.loads(next(s.text for s in steps if "available_pages" in s.text))
     page = next(p for p in pages["available_pages"] if "Harbour" in p["hint"])
     fetch = {"page_id": page["page_id"], "target_level": 0}
-    return Reply("It has left.", "I look it up.", [("page_fault", fetch)])
+    return Reply("It has left.", "", [("page_fault", fetch)])
 
 
 def chat(number: int, reply: Reply) -> Json:

@@ -162,6 +162,8 @@ class NewSlot:
     own_calls: tuple[str, ...] = ()
     #: The call that it answers, by the id that the model gave it.
     answers: str | None = None
+    #: Whether it brings thoughts that its API wants back while the exchange runs.
+    thinks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

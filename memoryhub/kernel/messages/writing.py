@@ -22,6 +22,7 @@ from memoryhub.kernel.messages.message import Call, Message, Part, Result, Vendo
 from memoryhub.kernel.messages.pieces import (
     Answer,
     Format,
+    Json,
     Speech,
     Use,
     line,
@@ -222,13 +223,30 @@ def call(
     seed: str,
     vendor: Vendor,
     ids: Ids,
+    thoughts: Sequence[Json] = (),
 ) -> list[str]:
-    """Return a call of ours and its result; the call's id follows from the seed."""
+    """Return a call of ours and its result; the call's id follows from the seed.
+
+    `thoughts` are those that have led to it, as they were signed.
+    """
     form, made = FORMATS[vendor], Call(name=name, arguments=written(arguments))
     ids.called.add(name)
     use = Use(ids.claim(None, seed, form), name, made, made.arguments)
     answer = Answer(use, (Part(kind="text", words=content),))
-    return [*form.uses([(Speech("assistant"), [use])]), *form.answers([answer])]
+    speech = Speech("assistant", thoughts=thoughts)
+    return [*form.uses([(speech, [use])]), *form.answers([answer])]
+
+
+def signed(message: Message, vendor: Vendor) -> list[Json]:
+    """Return the thoughts that this API takes back, as they were signed."""
+    form = FORMATS[vendor]
+    return [
+        thought
+        for each in message.thoughts
+        if message.role == "assistant"
+        and each.vendor == vendor
+        and (thought := form.thought(each.sent))
+    ]
 
 
 def first(form: Format, texts: Iterable[str]) -> list[str]:
@@ -394,7 +412,7 @@ def _called_line(call: Call) -> Part:
 def _speech(
     shown: Shown, parts: Sequence[Part], vendor: Vendor, ids: Ids, *, cached: bool
 ) -> Speech:
-    message, form = shown.message, FORMATS[vendor]
+    message = shown.message
     if not shown.media:
         parts = _in_lines(parts)
     refusal = (message.refusal or "").rstrip() if shown.text is None else ""
@@ -405,14 +423,7 @@ def _speech(
         [each for each in parts if each.kind != "text" or each.words.strip()],
         ids.people.written(message.name) if message.name else None,
         refusal if refusal and message.role == "assistant" else None,
-        [
-            thought
-            for each in message.thoughts
-            if shown.thoughts
-            and message.role == "assistant"
-            and each.vendor == vendor
-            and (thought := form.thought(each.sent))
-        ],
+        signed(message, vendor) if shown.thoughts else [],
         cached,
     )
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from memoryhub.kernel.levels import own_calls
 from memoryhub.kernel.levels.lines import CUT, shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.levels.tools import OWN, PAGE_FAULT
 from memoryhub.kernel.messages import media, writing
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
+from memoryhub.kernel.messages.pieces import Json
 from memoryhub.kernel.messages.writing import Ids, Plain, Shown
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import in_string
@@ -93,8 +95,9 @@ def messages(
             spoken.append(at)
             continue
         _write(pages, spoken, found, vendor, ids, running=running)
+        thoughts = unsaid(pages[spoken[-1]], vendor) if running and spoken else ()
         spoken = []
-        found[at] = _fetched(page, vendor, ids)
+        found[at] = _fetched(page, vendor, ids, thoughts)
     _write(pages, spoken, found, vendor, ids, running=running)
     return found
 
@@ -128,6 +131,17 @@ def called(pages: Iterable[ShownPage | Plain]) -> set[str]:
     others = (each for each in pages if isinstance(each, ShownPage))
     calls = (each.message.calls for each in others if each.message)
     return {call.name for part in calls for call in part if call.name}
+
+
+def unsaid(page: ShownPage | Plain, vendor: Vendor) -> list[Json]:
+    """Return the thoughts of a message that only calls our tools.
+
+    It is no message without its calls: they stand with what the calls have brought.
+    """
+    if isinstance(page, Plain) or page.message is None or not page.whole:
+        return []
+    alone = own_calls.ids_alone(page.message)
+    return writing.signed(page.message, vendor) if alone else []
 
 
 def weigh(text: str, media: Media, count: Count) -> int:
@@ -202,11 +216,21 @@ def _shortened(page: ShownPage) -> str:
     return f"[{page.opened.page_id}, shortened]\n{page.text}"
 
 
-def _fetched(page: ShownPage, vendor: Vendor, ids: Ids) -> list[str]:
+def _fetched(
+    page: ShownPage, vendor: Vendor, ids: Ids, thoughts: Sequence[Json]
+) -> list[str]:
     arguments = {"page_id": page.opened.page_id, "target_level": page.level}
     seed = f"{page.seq} {page.level} {page.part}"
     text = fetched_text(page)
-    return writing.call(PAGE_FAULT, arguments, text, seed=seed, vendor=vendor, ids=ids)
+    return writing.call(
+        PAGE_FAULT,
+        arguments,
+        text,
+        seed=seed,
+        vendor=vendor,
+        ids=ids,
+        thoughts=thoughts,
+    )
 
 
 def _from_memory(page: ShownPage) -> bool:

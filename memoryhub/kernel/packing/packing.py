@@ -29,6 +29,7 @@ from memoryhub.kernel.levels.contexts import (
 )
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.messages.pieces import written
 from memoryhub.kernel.messages.writing import FORMATS, Ids, Plain
 from memoryhub.kernel.packing import choosing, conversation, filling, requests
 from memoryhub.kernel.packing.choosing import (
@@ -400,7 +401,9 @@ class _Packer:
             choices[0].place == "exchange",
             [medium for each in others for medium in each.media],
         )
-        return sum(
+        # Written with what follows, if it is a page that was called for.
+        unsaid = conversation.unsaid(pages[-1], self.vendor) if running else ()
+        return sum(self.count(written(each) + ",") for each in unsaid) + sum(
             conversation.weigh(text + ",", media, self.count)
             for each in self._messages(pages, running=running)
             for text in each

@@ -21,7 +21,7 @@ from memoryhub.kernel.levels.opened import (
     slot_modality,
 )
 from memoryhub.kernel.levels.tokens import Count, Tokenizer
-from memoryhub.kernel.messages import reading
+from memoryhub.kernel.messages import reading, writing
 from memoryhub.kernel.state.pages import FULL, Modality, slot_page_id, slot_type
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import role_of
@@ -59,6 +59,7 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
         calls=bool(message.calls),
         own_calls=own_calls.ids_alone(message),
         answers=own_calls.answered(message),
+        thinks=any(writing.signed(message, vendor) for vendor in writing.FORMATS),
     )
 
 

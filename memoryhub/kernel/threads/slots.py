@@ -216,7 +216,12 @@ def _fetched(decision: Decision, slot: NewSlot, pages: PageTable) -> Carried | N
 
 
 def _brought(decision: Decision, slot: NewSlot, pages: PageTable) -> bool:
-    """Whether it only made calls of ours, and one of them has brought a page."""
+    """Whether it only made calls of ours, and one of them has brought a page.
+
+    What it thought before stands beside that page: then it is one itself.
+    """
+    if slot.thinks:
+        return False
     calls = {call for call, _ in decision.paging.calls}
     return bool(calls) and any(pages.digest(each) in calls for each in slot.own_calls)
 

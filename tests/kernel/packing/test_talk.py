@@ -309,6 +309,27 @@ def test_a_page_stands_behind_the_message_that_called_for_it() -> None:
     assert result["content"].endswith("platform 4.")
 
 
+def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
+    """A model that says nothing beside has still signed them; then they are gone."""
+    talk = Talk(budget_tokens=6_000, reserved_tokens=1_000, format="anthropic")
+    talk.say("user", "Which platform was it?")
+    talk.keep("trains", "The train leaves from platform 4.")
+    talk.fault("trains", call_id="call_1")
+    thought = {"type": "thinking", "thinking": "It left.", "signature": "EqQB"}
+    use: dict[str, Any] = {"type": "tool_use", "id": "call_1", "name": "page_fault"}
+    use |= {"input": {"page_id": "trains", "target_level": 0}}
+    talk.say("assistant", {"role": "assistant", "content": [thought, use]})
+    talk.say("tool", brings("call_1", "The train leaves from platform 4."))
+    talk.do(BeginTurn(continues=True))
+    *_, call, result = messages(talk.request())
+    assert [call["content"][0], call["content"][1]["name"]] == [thought, "page_fault"]
+    assert result["content"][0]["content"].endswith("platform 4.")
+    talk.say("assistant", "Platform 4.")
+    talk.say("user", "Thank you.")
+    talk.do(BeginTurn())
+    assert b"EqQB" not in talk.request().request
+
+
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS, config=CONFIGS)
 def test_across_exchanges_all_up_to_the_manifest_is_shared(

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,11 +198,11 @@ def test_the_readme_shows_the_loop_as_it_runs() -> None:
 
 
 def said_by_the_loop(
-    port: int, key: str, *words: str, example: Path = EXAMPLE, **env: str
+    port: int, key: str, *words: str, example: str = EXAMPLE.name, **env: str
 ) -> list[str]:
     hub = {"MEMORYHUB_URL": f"http://127.0.0.1:{port}", "MEMORYHUB_KEY": key}
     done = subprocess.run(
-        [sys.executable, example, *words],
+        [sys.executable, EXAMPLE.with_name(example), *words],
         env={"PATH": os.environ["PATH"], **hub, **env},
         check=True,
         capture_output=True,
@@ -239,7 +238,7 @@ SDKS = {
 @pytest.mark.parametrize("api", SDKS)
 def test_a_loop_with_an_sdk_sends_what_its_api_takes(own: Own, api: str) -> None:
     """Its model refuses all else, and says what each request shows."""
-    example = EXAMPLE.with_name(f"loop_{api}.py")
+    example = f"loop_{api}.py"
     lines = said_by_the_loop(
         own.server.port, own.key, example=example, PYTHONPATH=str(ROOT)
     )
