@@ -335,15 +335,15 @@ class _Packer:
             brought = []
         return found + brought
 
-    def _faults(self, page: Candidate) -> set[Any]:
-        """Return the ids of the pages that a message asks for."""
+    def _faults(self, page: Candidate) -> list[Any]:
+        """Return the ids of the pages that a message asks for, whatever it wrote."""
         opened = self.texts.get(page.full or page.location)
         calls = opened.message.calls if opened and page.role == "assistant" else ()
-        return {
+        return [
             call.values.get("page_id")
             for call in calls
             if call.name == tools.PAGE_FAULT and call.values
-        }
+        ]
 
     def _begins(self) -> int | None:
         """The slot that the exchange begins with: calls come with their results."""
