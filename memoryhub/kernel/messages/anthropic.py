@@ -13,8 +13,20 @@ from typing import Any
 from memoryhub.kernel.messages import pieces
 from memoryhub.kernel.messages.message import Part
 from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
+from memoryhub.kernel.messages.values import listed
 
-_CITED = re.compile("[a-z_]+_location")
+_TITLE = str | None
+_BLOCKS = {"start_block_index": int, "end_block_index": int}
+_PLACED = {"document_title": _TITLE, "document_index": int}
+_FOUND = {"title": _TITLE, "source": str, "search_result_index": int}
+#: By the type of a citation what it says beside the text.
+_CITED: dict[str, dict[str, Any]] = {
+    "char_location": {**_PLACED, "start_char_index": int, "end_char_index": int},
+    "page_location": {**_PLACED, "start_page_number": int, "end_page_number": int},
+    "content_block_location": {**_PLACED, **_BLOCKS},
+    "search_result_location": {**_FOUND, **_BLOCKS},
+    "web_search_result_location": {"title": _TITLE, "url": str, "encrypted_index": str},
+}
 
 
 def _message(speech: Speech) -> str:
@@ -53,26 +65,31 @@ def _block(part: Part, of: Speech | Answer, *, media: bool) -> Json | None:
     text = part.words if part.kind == "text" else pieces.line(part)
     if not text.strip():
         return None
-    cited = sent.get("citations") if not media else None
-    citations = {"citations": cited} if _sound(cited) else {}
-    return {"type": "text", "text": text, **point, **citations}
+    found = {"type": "text", "text": text, **point}
+    cited = () if media else map(_citation, listed(sent.get("citations")))
+    if sound := [*filter(None, cited)]:
+        found["citations"] = sound
+    return found
 
 
 def _point(sent: Json) -> Json:
     point = sent.get("cache_control")
-    sound = isinstance(point, dict) and point.get("type") == "ephemeral"
-    return {"cache_control": point} if sound else {}
+    if not isinstance(point, dict) or point.get("type") != "ephemeral":
+        return {}
+    ttl = {"ttl": point["ttl"]} if point.get("ttl") in ("5m", "1h") else {}
+    return {"cache_control": {"type": "ephemeral", **ttl}}
 
 
-def _sound(citations: Any) -> bool:
-    return (
-        isinstance(citations, list)
-        and bool(citations)
-        and all(
-            isinstance(each, dict) and _CITED.fullmatch(str(each.get("type")))
-            for each in citations
-        )
-    )
+def _citation(sent: Any) -> Json | None:
+    """A citation with what may be sent back of it; None if some of that is missing."""
+    where = _CITED.get(str(sent.get("type"))) if isinstance(sent, dict) else None
+    if where is None:
+        return None
+    kinds = {"type": str, "cited_text": str, **where}
+    found = {name: sent.get(name) for name in kinds}
+    sound = (isinstance(each, kinds[name]) for name, each in found.items())
+    flags = (isinstance(each, bool) for each in found.values())
+    return found if all(sound) and not any(flags) else None
 
 
 def _medium(part: Part, sent: Json) -> Json | None:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from anthropic.types import MessageParam
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
@@ -40,6 +41,7 @@ BYTES = [
 TYPES: dict[str, TypeAdapter[Any]] = {
     "chat": TypeAdapter(list[ChatCompletionMessageParam]),
     "responses": TypeAdapter(list[ResponseInputItemParam]),
+    "anthropic": TypeAdapter(list[MessageParam]),
 }
 VENDORS: st.SearchStrategy[Vendor | None] = st.sampled_from(
     ["chat", "responses", "anthropic", None]
@@ -83,8 +85,13 @@ SENT = st.sampled_from(
         {"type": "text", "cache_control": {"type": "ephemeral"}, "citations": None},
         {
             "type": "text",
-            "cache_control": None,
-            "citations": [{"type": "page_location"}],
+            "cache_control": {"type": "ephemeral", "ttl": "1h", "scope": "x"},
+            "citations": [
+                {"type": "page_location"},
+                {"type": "char_location", "cited_text": "a", "file_id": None}
+                | {"document_index": 0, "document_title": None}
+                | {"start_char_index": 0, "end_char_index": 1},
+            ],
         },
         {"type": "document", "title": "Lease", "citations": {"enabled": True}},
         {"type": "search_result", "source": "a", "title": "b", "content": []},
@@ -214,15 +221,14 @@ def requested(shown: Sequence[Shown], vendor: Vendor, ids: Ids | None = None) ->
 
 def require_types(vendor: str, request: Json) -> None:
     """What the vendor's own types take; those of sequences only as they are read."""
-    if vendor in TYPES:
-        listed = request[FORMATS[vendor].field]  # type: ignore[index]  # one of them
-        _read(TYPES[vendor].validate_python(listed, strict=True, extra="forbid"))
+    listed = request[FORMATS[vendor].field]  # type: ignore[index]  # one of them
+    _read(TYPES[vendor].validate_python(listed, strict=True, extra="forbid"))
 
 
 def _read(value: Any) -> None:
     if isinstance(value, dict):
         value = value.values()
-    if not isinstance(value, str | int | None):
+    if not isinstance(value, str | float | int | None):
         for each in value:
             _read(each)
 
