@@ -139,14 +139,23 @@ def newest(
     texts: Texts,
     count: Count,
     write: Write,
+    cost: Callable[[Choice], int],
 ) -> tuple[Choice, int] | None:
     """Return the newest slot in its most faithful form that fits, and its cost.
 
     If none does, the most faithful text is cut, given more than `least` tokens.
     """
     for form in forms:
-        if form.cost <= room:
-            return Choice(form, "exchange"), form.cost
+        choice = Choice(form, "exchange")
+        if (spent := cost(choice)) <= room:
+            return choice, spent
+        opened = texts[form.location]
+        text = text_at(opened, level=form.level)
+        if text and _has_media(choice, opened):
+            # A picture makes way before any word does.
+            choice = choice._replace(cut=len(text))
+            if (spent := count(write(choice, opened, choice.cut))) <= room:
+                return choice, spent
     for form in forms:
         choice = Choice(form, "exchange")
         choice, spent = shortened(choice, room, texts, count, least=least, write=write)
@@ -202,7 +211,6 @@ def shortened(
     frame = count(write(choice, opened, 0))
     through = _in_line if choice.place == "context" else in_string
     kept = fitting(text, room - frame, count=count, through=through)
-    # A picture makes way before any word does.
     most = len(text) if _has_media(choice, opened) else len(text) - 1
     for shorter in _shorter(min(kept, most)):
         spent = count(write(choice, opened, shorter))

@@ -216,10 +216,14 @@ class _Packer:
                 texts=self.texts,
                 count=self.count,
                 write=self._write,
+                cost=self._newest_cost,
             )
             if found is not None:
                 return each, found, room - found[1]
         raise TooSmallError
+
+    def _newest_cost(self, choice: Choice) -> int:
+        return self._counted([choice]) if self.wanted.exact else _cost(choice)
 
     def _sides(self, limit: int) -> list[_Sides]:
         """From all that the mode wants to nothing."""

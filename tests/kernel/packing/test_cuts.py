@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Record, Ref
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing import packers, requests
 from memoryhub.kernel.packing.packing import TooSmallError
-from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels
 from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.paging_config import FORMATS
+from tests.kernel.messages.shapes import PNG, heard
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
-from tests.oracles.loops import shown, slot_of
+from tests.oracles.loops import Loop, shown, slot_of
 
 #: The most that a result takes which is named only.
 STUB = 90
@@ -160,3 +165,49 @@ def test_a_newest_message_that_is_lowered_is_told() -> None:
     assert cut.page_id == "slot-0"
     assert cut.tokens == estimate("A very long message. " * 900)
     assert cut.shown_tokens < packed.tokens
+
+
+WORDS = [f"w{n}." for n in range(150)]
+LONG = PNG + "A" * 40_000
+PICTURE = {
+    "type": "image_url",
+    "image_url": {"url": f"data:image/png;base64,{LONG}"},
+}
+TEXT = " ".join(WORDS)
+SAID = [{"type": "text", "text": TEXT}, PICTURE]
+CALL = {"id": "c", "type": "function", "function": {"name": "see", "arguments": "{}"}}
+GIVEN = {"role": "tool", "tool_call_id": "c", "content": SAID}
+
+
+@pytest.mark.parametrize("shape", FORMATS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        [heard(*SAID)],
+        [heard(*SAID), heard("Now?")],
+        [{"role": "assistant", "tool_calls": [CALL]}, GIVEN],
+        [heard(PICTURE)],
+    ],
+)
+def test_media_leave_before_words(shape: str, said: list[Any]) -> None:
+    """With less and less room a picture is its line before a word of it is cut."""
+    talk = Loop(budget_tokens=3_000, reserved_tokens=800, format=shape)
+    events = [
+        *talk.say("user", "Go."),
+        *(e for each in said for e in talk.say(None, each)),
+    ]
+    for entry in [*talk.rows.live.values()]:
+        made = making.made_of(talk.texts[entry.full.location], version=1)
+        events += talk.do(WriteLevels(made=made))
+    events += talk.do(BeginTurn())
+    assert not {"page.evicted", "page.lowered"} & {each.event_type for each in events}
+    total = len(WORDS) if TEXT in json.dumps(said) else 0
+    found = list[tuple[bool, int]]()
+    for budget in range(790, 250, -20):
+        text = talk.request(token_budget=budget, mode="passive").request.decode()
+        found.append((LONG in text, sum(map(text.count, WORDS))))
+    assert found[0] == (True, total)
+    assert all(words == total for picture, words in found if picture)
+    left = [words for picture, words in found if not picture]
+    assert left
+    assert left[:4] == [total] * len(left[:4])
