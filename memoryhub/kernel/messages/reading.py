@@ -569,11 +569,12 @@ def _hosted(reading: _Reading, block: Block) -> None:
             del speech["result"]
     only = next(iter(speech.values())) if len(speech) == 1 else speech
     arguments = only if isinstance(only, str) else media.json_words(only)
+    values = only if isinstance(only, dict) else json_text.read(arguments)
     call = Call(
         id=first_id(block, (*_CALL_ID, "id")),
         name=first_id(block, _NAME) or kind.removesuffix("_call"),
         arguments=arguments if speech else "",
-        values=only if isinstance(only, dict) else json_text.read(arguments),
+        values=values if isinstance(values, dict) else None,
         kind="server",
         sent=block,
         vendor="responses",

@@ -155,6 +155,12 @@ SHAPES: list[Row] = [
         "responses",
     ),
     (
+        {"type": "file_search_call", "id": "f", "queries": ["•"], "results": None},
+        "assistant",
+        'file_search(["•"])',
+        "responses",
+    ),
+    (
         {"type": "image_generation_call", "result": "◆"},
         "assistant",
         "[image 400×100]\nimage_generation()",
