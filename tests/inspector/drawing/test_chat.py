@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from operator import add
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.test import Client
 
 from inspector.drawing import pictures
 from memoryhub.kernel.messages.reading import read
+from memoryhub.kernel.text import strict_json
 from memoryhub.models.slots import Slot
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
@@ -58,6 +60,16 @@ def test_view_shows_every_word(viewer: Client, agent: Agent) -> None:
         shown = [word for _, words in made[last - 4 : last + 1] for word in words]
         assert [word for word in shown if word not in alone] == []
         assert LONG not in alone
+
+
+def test_digits_survive(viewer: Client, agent: Agent) -> None:
+    digits = [f"{n}2345678901234567.89,{2**64},1e400,-0" for n in (1, 2, 3)]
+    one, two, three = (strict_json.kept(f'{{"n":[{n}]}}'.encode()) for n in digits)
+    call = {"name": "find", "args": two, "id": "c"}
+    calling = {"role": "assistant", "tool_calls": [call]}
+    page = page_of(viewer, agent, one, calling, heard(three))
+    shown = re.sub(r"[\s,]+", ",", page)
+    assert [each for each in digits if each not in shown] == []
 
 
 def test_base64_is_not_on_the_page_of_a_slot(viewer: Client, agent: Agent) -> None:
