@@ -9,12 +9,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from anthropic.types import MessageParam
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionMessageParam
-from openai.types.responses import ResponseInputItemParam
-from pydantic import TypeAdapter
 
 from memoryhub.kernel.messages import writing
 from memoryhub.kernel.messages.message import (
@@ -27,6 +23,7 @@ from memoryhub.kernel.messages.message import (
     Vendor,
 )
 from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Shown
+from tests.kernel.messages.vendors import require_types
 from tests.validators import NAME, require_request, texts
 
 Json = dict[str, Any]
@@ -38,11 +35,6 @@ BYTES = [
     "UklGRiQAAABXQVZFZm10IBAA",
     "PHN2Zz48L3N2Zz4=",
 ]
-TYPES: dict[str, TypeAdapter[Any]] = {
-    "chat": TypeAdapter(list[ChatCompletionMessageParam]),
-    "responses": TypeAdapter(list[ResponseInputItemParam]),
-    "anthropic": TypeAdapter(list[MessageParam]),
-}
 VENDORS: st.SearchStrategy[Vendor | None] = st.sampled_from(
     ["chat", "responses", "anthropic", None]
 )
@@ -219,20 +211,6 @@ def requested(shown: Sequence[Shown], vendor: Vendor, ids: Ids | None = None) ->
     return found
 
 
-def require_types(vendor: str, request: Json) -> None:
-    """What the vendor's own types take; those of sequences only as they are read."""
-    listed = request[FORMATS[vendor].field]  # type: ignore[index]  # one of them
-    _read(TYPES[vendor].validate_python(listed, strict=True, extra="forbid"))
-
-
-def _read(value: Any) -> None:
-    if isinstance(value, dict):
-        value = value.values()
-    if not isinstance(value, str | float | int | None):
-        for each in value:
-            _read(each)
-
-
 def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
     """Who says what, tools included."""
     for each in request[FORMATS[vendor].field]:  # type: ignore[index]  # one of them
@@ -246,7 +224,7 @@ def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
 
 @settings(deadline=None, max_examples=60)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
-def test_valid_by_vendors_types(talk: list[Shown], vendor: Vendor) -> None:
+def test_messages_in_any_order_are_valid(talk: list[Shown], vendor: Vendor) -> None:
     request = requested(talk, vendor)
     if request[FORMATS[vendor].field]:
         require_types(vendor, request)
