@@ -10,6 +10,7 @@ from memoryhub.kernel.messages import pieces
 from memoryhub.kernel.messages.message import Medium, Part
 from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
 
+_STATUSES = ("in_progress", "completed", "incomplete")
 _REASONING = {"type", "id", "summary", "content", "encrypted_content", "status"}
 
 
@@ -93,8 +94,20 @@ def _thought(sent: Any) -> Json | None:
     found = {key: each for key, each in sent.items() if each is not None}
     signed = found.get("encrypted_content")
     sound = isinstance(signed, str) and isinstance(found.get("id"), str)
-    listed = isinstance(found.get("summary"), list)
-    return found if signed and sound and listed and {*found} <= _REASONING else None
+    sound = sound and found.get("status", "completed") in _STATUSES
+    texts = _texts(found.get("summary"), "summary_text")
+    texts = texts and _texts(found.get("content", []), "reasoning_text")
+    return found if signed and sound and texts and {*found} <= _REASONING else None
+
+
+def _texts(parts: Any, kind: str) -> bool:
+    return isinstance(parts, list) and all(
+        isinstance(part, dict)
+        and {*part} == {"type", "text"}
+        and part["type"] == kind
+        and isinstance(part["text"], str)
+        for part in parts
+    )
 
 
 def _tool(tool: Json) -> Json:

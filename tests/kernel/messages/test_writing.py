@@ -102,6 +102,11 @@ THOUGHTS = st.sampled_from(
             sent={"type": "reasoning", "id": "rs_1", "summary": [], "status": None}
             | {"encrypted_content": "gAAA"},
         ),
+        Thought(
+            vendor="responses",
+            sent={"type": "reasoning", "id": "rs_2", "summary": [{"text": {}}]}
+            | {"encrypted_content": "gAAA"},
+        ),
         Thought(vendor="chat", sent="I ask.", words="I ask."),
     ]
 )
