@@ -40,6 +40,9 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
+Refs = tuple[Ref, ...]
+
+
 class Threads(RuleBasedStateMachine):
     """One thread, whose messages come again, get lost and are asked for anew."""
 
@@ -48,7 +51,7 @@ class Threads(RuleBasedStateMachine):
         self.loop = Loop(reserved_tokens=800, **config)
         self.loop.give("find", "run", "harbour/charts.search", words=5)
         self.sent = list[Any]()
-        self.refs = list[Ref]()
+        self.shown: tuple[Refs, Refs] = (), ()
         self.ids = {shape: list[str]() for shape in FORMATS}
 
     @rule(
@@ -109,14 +112,16 @@ class Threads(RuleBasedStateMachine):
             assert share < 1
             return
         assert packed.tokens <= budget * share
-        refs = [each for part in talked(packed.record) for each in part.refs]
-        stays = refs[: len(self.refs)] == self.refs
+        history, exchange = (talked(packed.record, n) for n in ("history", "exchange"))
+        # The exchange goes on, and nothing has left.
+        before, begun = self.shown
+        stays = history == before and exchange[: len(begun)] == begun
         for shape in FORMATS:
             ids = self.judged(requests.otherwise(packed.record, shape))
-            before = self.ids[shape]
-            assert not stays or ids[: len(before)] == before
+            earlier = self.ids[shape]
+            assert not stays or ids[: len(earlier)] == earlier
             self.ids[shape] = ids
-        self.refs = refs
+        self.shown = history, exchange
 
     def judged(self, record: Record) -> list[str]:
         """Hold a request against what takes it; the ids of calls but for our list."""
@@ -131,8 +136,8 @@ class Threads(RuleBasedStateMachine):
         return json.loads(requests.assemble(record, loop.texts, thread=loop.state.id))
 
 
-def talked(record: Record) -> list[Any]:
-    return [each for each in record.sections if each.name in ("history", "exchange")]
+def talked(record: Record, name: str) -> Refs:
+    return next((each.refs for each in record.sections if each.name == name), ())
 
 
 def test_valid_by_vendors_types() -> None:
