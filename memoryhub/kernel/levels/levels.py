@@ -52,12 +52,14 @@ def produce(
     page_type: str,
     modality: str,
     schema_name: str | None = None,
+    beside: int = 0,
     count: Count = tokens.estimate,
 ) -> dict[int, LevelText]:
     """Make the levels below FULL, each smaller than every more faithful one.
 
-    `content` is the text or the JSON value itself. Levels that would not be smaller
-    are left out. Linear in the size of the content.
+    `content` is the text or the JSON value itself, `beside` the tokens of media that
+    only FULL shows: they make way before any word does. Levels that would not be
+    smaller are left out. Linear in the size of the content.
     """
     made = dict[int, LevelText]()
     if not producible(modality):
@@ -71,7 +73,7 @@ def produce(
         schema_name=schema_name,
         count=count,
     )
-    full = smallest = count(text)
+    full = smallest = count(text) + beside
     for level in MADE:
         found = maker.make(level, min(cap(level, full), smallest - 1))
         if found is not None:
@@ -95,6 +97,8 @@ class _Maker:
     def make(self, level: int, cap: int) -> LevelText | None:
         if cap < 1:
             return None
+        if level == REDUCED and not self.structured and self.count(self.text) <= cap:
+            return LevelText(self.text, self.count(self.text))
         plain = self.value is None and not self.structured
         content = self._of_text(level, cap) if plain else self._of_json(level, cap)
         if content is None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import costs, levels
-from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.levels.opened import Opened, body, media_tokens
 from memoryhub.kernel.levels.tokens import Count, estimate
 from memoryhub.kernel.state.page_events import LevelMade
 from memoryhub.kernel.state.pages import FULL
@@ -23,6 +23,7 @@ def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLev
         page_type=opened.type,
         modality=opened.modality,
         schema_name=_schema_name(opened),
+        beside=media_tokens(opened),
         count=count,
     )
     found = []

@@ -79,6 +79,13 @@ def message_tokens(message: Message, count: Count) -> int:
     return count(words(message)) + sum(weight for _, weight in media.weights(message))
 
 
+def media_tokens(opened: Opened) -> int:
+    """Count what the media of a slot's page weigh at FULL; 0 of other pages."""
+    if opened.slot is None:
+        return 0
+    return sum(weight for _, weight in media.weights(opened.message))
+
+
 def slot_modality(content: Any) -> Modality:
     """Return a slot's modality: what speaks or says a text is text, else structured."""
     return _modality(content, reading.read(content))

@@ -10,7 +10,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
-from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.levels.opened import Opened, body, media_tokens
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.state.pages import FULL, Entry
 from memoryhub.kernel.text import strict_json
@@ -154,6 +154,7 @@ def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
         page_type=opened.type,
         modality=opened.modality,
         schema_name=schema,
+        beside=media_tokens(opened),
         count=count,
     )
     name = _TEXT_FIELDS[opened.modality]
