@@ -4,7 +4,6 @@ from importlib import import_module
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register
-from django.db.models.signals import pre_migrate
 
 from memoryhub.vault.keys import checks
 
@@ -18,7 +17,7 @@ class MemoryHubConfig(AppConfig):
         privacy = import_module("memoryhub.models.privacy")
         server_checks = import_module("memoryhub.queries.verify.server_checks")
         start = import_module("memoryhub.management.start")
-        pre_migrate.connect(start.refuse_to_migrate, sender=self)
+        register(start.old_formats, Tags.database)
         register(privacy.everything_declared)
         register(checks.ring_beside_database, deploy=True)
         register(checks.password_only, deploy=True)

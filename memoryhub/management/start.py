@@ -6,13 +6,13 @@ import ipaddress
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
-from django.core.management import CommandError, call_command
+from django.core.checks import CheckMessage, Error
+from django.core.management import call_command
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
@@ -23,7 +23,6 @@ from memoryhub.errors import (
     StartRefusedError,
 )
 from memoryhub.management import triggers
-from memoryhub.management.terminal import REFUSED
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators
 from memoryhub.services.forget import replays
@@ -189,12 +188,17 @@ def refuse_old_format(alias: str) -> None:
         )
 
 
-def refuse_to_migrate(using: str, **signal: Any) -> None:
-    """Say so instead of Django, whose own `migrate` would run into old tables."""
-    try:
-        refuse_old_format(using)
-    except StartRefusedError as refused:
-        raise CommandError(refused.reason, returncode=REFUSED) from None
+def old_formats(
+    app_configs: object, databases: Collection[str] | None = None, **options: object
+) -> list[CheckMessage]:
+    """Say so before Django's own `migrate`, which would run into old tables."""
+    found = list[CheckMessage]()
+    for alias in databases or ():
+        try:
+            refuse_old_format(alias)
+        except StartRefusedError as refused:
+            found.append(Error(refused.reason, id="memoryhub.E003"))
+    return found
 
 
 @contextmanager

@@ -182,8 +182,8 @@ def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> N
         )
     assert "begin with a new folder" in line
     done = instance.manage("migrate", "--database", alias)
-    assert done.returncode == 2
-    assert done.stderr.strip().endswith(line.partition(": ")[2])
+    assert done.returncode == 1
+    assert line.partition(": ")[2] in done.stderr
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
