@@ -21,6 +21,7 @@ from memoryhub.kernel.search.parsing import microseconds
 from memoryhub.kernel.search.segments import DELETED, ERASED, Record, Segment
 from memoryhub.kernel.state.bodies import Event as Body
 from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import agent_time
@@ -160,6 +161,7 @@ class _Reading:
             type=getattr(event, "type", None) or "",
             page=page,
             text=text,
+            sender=event.from_name if isinstance(event, SlotAppended) else "",
         )
 
     def _passes(self, row: Event, event: Body) -> bool:

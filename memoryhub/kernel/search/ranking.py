@@ -1,7 +1,10 @@
 """Ranking: which records a query finds, and in what order. Pure.
 
 BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) with the N,
-df and mean length of what the search ranges over. Linear in the postings of its words.
+df and mean length of what the search ranges over. A word counts once in each
+neighbourhood: for a message by the most of what it scores there and of a share of what
+it scores in those next to it, since people answer without repeating what they mean.
+Linear in the records for each word.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.kernel.search.segments import (
     ENDED,
+    MESSAGE,
     ROLES,
     Numbers,
     Postings,
@@ -29,13 +33,15 @@ Order = Literal["best", "first", "newest"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 #: Why nothing was found, and why a word did not count.
 Reason = Literal["no_match", "no_terms", "erased"]
-Cut = Literal["stop", "common", "absent"]
+Cut = Literal["stop", "absent"]
 
 K1, B = 1.2, 0.75
 #: How much another form of a word counts, beside the exact one.
-STEM_WEIGHT = 0.5
-#: Words in more of the records than this are skipped.
-COMMON = 0.2
+STEM_WEIGHT = 0.8
+#: Of what a word scores in a message, the share in those 1, 2 and 3 away.
+NEAR = (0.6, 0.4, 0.2)
+#: Microseconds of silence that end a sitting: beyond, nothing is near.
+SITTING = 3_600_000_000
 #: Records that are put in order at most.
 MOST = 5_000
 
@@ -58,7 +64,7 @@ class Matched(NamedTuple):
     """A term of a query in one record."""
 
     term: str
-    #: How often; other forms of the word count half.
+    #: How often; other forms of the word count less.
     tf: float
     idf: float
     exact: bool
@@ -112,23 +118,25 @@ class Ranked:
 def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked:
     """Find what a query asks for, and put it in order.
 
-    `best` takes records with any word, the heaviest first; of equal ones the newer. The
-    others take records with all words, by time. Phrases are only told to have all their
-    words somewhere: who opens the texts checks them.
+    `best` takes records with any of the words, the heaviest first; of equal ones that
+    with more of its own, then the newer. The others take records with all words, by
+    time. Phrases are only told to have all their words somewhere: who opens the texts
+    checks them.
     """
-    ranged = _seen(index, scope) & _let_by(index, query.filters)
+    seen = _seen(index, scope)
+    ranged = seen & _let_by(index, query.filters)
     if not query.wanted:
         return _none(ranged, reason="no_terms")
     stem = terms.stemmer()
     found = [_term(index, each, ranged, stem) for each in _chosen(index, query, ranged)]
-    counted, finding, cut = _counted(found, total=int(ranged.sum()))
-    scores = _scores(index, counted, ranged)
-    needed = [] if order == "best" else found
-    candidates = _candidates(finding, needed, _required(index, query, ranged))
-    places = np.flatnonzero(candidates)
+    counted, cut = _counted(found, total=int(ranged.sum()))
+    own, scores = _scores(index, counted, ranged, seen)
+    let = _required(index, query, ranged)
+    candidates = own > 0 if order == "best" else _having(found, own > 0)
+    places = np.flatnonzero(candidates & let)
     if not len(places):
         return _none(ranged, cut=tuple(cut), reason="no_match")
-    ordered = _ordered(index, places, scores, order)
+    ordered = _ordered(index, places, scores, own, order)
     return Ranked(
         places=ordered,
         scores=scores[ordered],
@@ -139,17 +147,12 @@ def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked
     )
 
 
-def _candidates(
-    finding: Sequence[Term], needed: Sequence[Term], let: Numbers
-) -> Numbers:
-    """Which of the records have any of these terms, and all of those."""
-    candidates = np.zeros(len(let), bool)
-    for term in finding:
-        candidates |= term.weighed > 0
+def _having(needed: Sequence[Term], candidates: Numbers) -> Numbers:
+    """Which of these records have all of the terms."""
     for term in needed:
         if term.term not in terms.STOP or len(needed) == 1:
-            candidates &= term.weighed > 0
-    return candidates & let
+            candidates = candidates & (term.weighed > 0)
+    return candidates
 
 
 def _required(index: Index, query: SearchQuery, ranged: Numbers) -> Numbers:
@@ -284,23 +287,17 @@ def _add(into: Numbers, postings: Postings, word: int, weight: float) -> None:
 
 def _counted(
     found: Sequence[Term], *, total: int
-) -> tuple[list[tuple[Term, float]], list[Term], list[CutTerm]]:
-    """The terms that count, with their idf; those that find; those that are cut.
-
-    Common ones find nothing, but count in what the others have found: without that,
-    known items are found three in a hundred less often than FTS5 finds them.
-    """
+) -> tuple[list[tuple[Term, float]], list[CutTerm]]:
+    """The terms that count, with their idf; and those that are cut."""
     there = [term for term in found if term.records]
     telling = [term for term in there if term.term not in terms.STOP] or there
-    finding = [term for term in telling if term.records <= total * COMMON] or telling
-    cut = list[CutTerm]()
-    for term in found:
-        if term not in finding:
-            common: Cut = "common" if term in telling else "stop"
-            reason: Cut = common if term.records else "absent"
-            cut.append(CutTerm(term.term, reason, term.records))
     counted = [(term, _idf(term.records, total)) for term in telling]
-    return counted, finding, cut
+    cut = [
+        CutTerm(term.term, "stop" if term.records else "absent", term.records)
+        for term in found
+        if term not in telling
+    ]
+    return counted, cut
 
 
 def _idf(records: int, total: int) -> float:
@@ -308,21 +305,55 @@ def _idf(records: int, total: int) -> float:
 
 
 def _scores(
-    index: Index, counted: Sequence[tuple[Term, float]], ranged: Numbers
-) -> Numbers:
+    index: Index,
+    counted: Sequence[tuple[Term, float]],
+    ranged: Numbers,
+    seen: Numbers,
+) -> tuple[Numbers, Numbers]:
+    """Return by record what its own words score, and that with its neighbourhood's."""
     lengths = index.records["length"].astype(np.float64)
     ranging = lengths[ranged]
     mean = float(ranging.mean()) if len(ranging) else 1.0
-    scores = np.zeros(len(ranged), np.float64)
     norm = K1 * (1 - B + B * lengths / (mean or 1.0))
+    messages, shares = _neighbours(index, seen)
+    alone, around = np.zeros(len(ranged)), np.zeros(len(messages))
     for term, idf in counted:
+        own = np.zeros(len(ranged))
         at = np.flatnonzero(term.weighed)
         often = term.weighed[at].astype(np.float64)
-        scores[at] += idf * often * (K1 + 1) / (often + norm[at])
-    return scores
+        own[at] = idf * often * (K1 + 1) / (often + norm[at])
+        alone += own
+        spoken = own[messages]
+        best = spoken.copy()
+        for away, share in enumerate(shares, 1):
+            np.maximum(best[away:], share * spoken[:-away], out=best[away:])
+            np.maximum(best[:-away], share * spoken[away:], out=best[:-away])
+        around += best
+    scores = alone.copy()
+    scores[messages] = around
+    return alone, np.where(ranged, scores, 0)
 
 
-def _ordered(index: Index, places: Numbers, scores: Numbers, order: Order) -> Numbers:
+def _neighbours(index: Index, seen: Numbers) -> tuple[Numbers, list[Numbers]]:
+    """Return the messages in their order, and what those 1, 2, 3 further on share."""
+    records, kinds = index.records, named(index.names)
+    there = np.flatnonzero(seen & (records["kind"] == kinds.get(MESSAGE, ENDED)))
+    place = records["thread"][there].astype(np.int64) << 40 | records["seq"][there]
+    messages = there[np.argsort(place, kind="stable")]
+    thread, time = records["thread"][messages], records["time"][messages]
+    ended = (thread[1:] != thread[:-1]) | (np.abs(np.diff(time)) > SITTING)
+    sitting = np.concatenate([np.zeros(1, np.int64), np.cumsum(ended)])[: len(messages)]
+    shares = [
+        share * (sitting[away:] == sitting[:-away])
+        for away, share in enumerate(NEAR, 1)
+        if away < len(messages)
+    ]
+    return messages, shares
+
+
+def _ordered(
+    index: Index, places: Numbers, scores: Numbers, own: Numbers, order: Order
+) -> Numbers:
     """The first 5,000 of these in order."""
     records = index.records
     time, seq = records["time"][places], records["seq"][places]
@@ -335,5 +366,6 @@ def _ordered(index: Index, places: Numbers, scores: Numbers, order: Order) -> Nu
     sorted_at = {each: at for at, each in enumerate(sorted(index.threads))}
     threads = np.array([sorted_at[each] for each in index.threads])
     at = threads[records["thread"][places]]
-    ordered: Numbers = places[np.lexsort((at, later * seq, later * time, key))]
+    keys = (at, later * seq, later * time, -own[places], key)
+    ordered: Numbers = places[np.lexsort(keys if order == "best" else (*keys[:3], key))]
     return ordered[:MOST]

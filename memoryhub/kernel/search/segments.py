@@ -25,6 +25,8 @@ DELETED, ERASED = "~deleted", "~erased"
 _NAMES: Final = ("", DELETED, ERASED)
 #: Of kinds up to here nothing is found.
 ENDED: Final = len(_NAMES) - 1
+#: The kind of what was said.
+MESSAGE: Final = "message"
 ROLES: Final = ("", "user", "assistant", "tool", "system")
 
 RECORD = np.dtype(
@@ -62,6 +64,8 @@ class Record(NamedTuple):
     type: str
     page: str
     text: str
+    #: Who sent it, by the name in its thread.
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,8 @@ def build(found: Iterable[Record]) -> Segment:
     often: dict[str, list[int]] = {}
     for at, record in enumerate(found):
         words = terms.terms_of(record.text)
+        if record.text:
+            words += terms.terms_of(record.sender) + terms.date_words(record.time)
         for word, count in Counter(words).items():
             places.setdefault(word, []).append(at)
             often.setdefault(word, []).append(min(count, _MOST_OFTEN))

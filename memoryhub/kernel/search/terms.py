@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import snowballstemmer
 
 #: Bumped when the same text would have other terms: segments of before are made anew.
-VERSION = 1
+VERSION = 2
 #: What is longer is no word that anybody types.
 LONGEST = 128
 
@@ -32,9 +33,15 @@ _PAIRED = re.compile(
 )
 #: English words that say nothing by themselves.
 _STOP = """a an and are as at be been but by can could did do does for from had has have
-how i if in into is it its me my no not of on or our should so than that the their them
-then there these they this to us was we were what when where which who whom why will
-with would you your"""
+he her his how i if in into is it its me my no not of on or our she should so than that
+the their them then there these they this to us was we were what when where which who
+whom why will with would you your"""
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july", "august"),
+    *("september", "october", "november", "december"),
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STOP = frozenset(re.findall("[a-z]+", _STOP))
 Stem = Callable[[str], str]
 
@@ -77,6 +84,12 @@ def terms_of(text: str) -> list[str]:
         if not whole.isalnum():
             found += (part for part in _ASCII_PARTS.findall(whole) if _fits(part))
     return found
+
+
+def date_words(time: int) -> list[str]:
+    """Return the words of a day, of microseconds since 1970: `monday 8 may 2023`."""
+    day = _EPOCH + timedelta(microseconds=time)
+    return [_DAYS[day.weekday()], str(day.day), _MONTHS[day.month - 1], str(day.year)]
 
 
 def runs(text: str) -> Iterator[Run]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from uuid import UUID
 
 import numpy as np
@@ -21,10 +22,17 @@ ONE, TWO = UUID(int=1), UUID(int=2)
 TEXTS = st.lists(st.text("ab -.中文é", max_size=30), max_size=12)
 
 
-def built(texts: Sequence[str], first: int = 1) -> Segment:
+def built(
+    texts: Sequence[str],
+    first: int = 1,
+    *,
+    times: Sequence[int] = (),
+    senders: Sequence[str] = (),
+) -> Segment:
+    told = zip_longest(texts, times, senders)
     return segments.build(
-        Record(seq, seq * 10, 1, "message", "user", "chat.user", "", text)
-        for seq, text in enumerate(texts, first)
+        Record(seq, at or seq * 10, 1, "message", "user", "", "", text, sender or "")
+        for seq, (text, at, sender) in enumerate(told, first)
     )
 
 
@@ -36,6 +44,13 @@ def ranked(index: Index, query: str, order: ranking.Order = "best") -> list[int]
     scope = Scope(up_to=dict.fromkeys(index.threads, 1_000))
     found = ranking.rank(index, parsing.parse(query, kinds=()), scope, order)
     return [int(seq) for seq in index.records["seq"][found.places]]
+
+
+def _scored(index: Index, query: str) -> dict[int, float]:
+    scope = Scope(up_to={ONE: 1_000})
+    found = ranking.rank(index, parsing.parse(query, kinds=()), scope, "best")
+    seqs = index.records["seq"][found.places]
+    return dict(zip(seqs.tolist(), found.scores.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -103,17 +118,43 @@ def test_segments_joined_are_as_if_made_at_once(
 
 
 def test_scores_are_bm25() -> None:
-    """By hand: N 3, df 1, mean length 2, the record's 2, k1 1.2, b 0.75."""
+    """By hand: N 3, df 1, lengths as the mean, k1 1.2, b 0.75."""
     index = index_of("lamp on", "a b", "c d")
     query = parsing.parse("lamp", kinds=())
     found = ranking.rank(index, query, Scope(up_to={ONE: 3}), "best")
     assert found.scores.tolist() == pytest.approx([np.log(1 + 2.5 / 1.5)])
 
 
-def test_common_words_find_nothing_beside_rarer_ones() -> None:
+FAR = ["w", "v", "u", "t"]
+
+
+def test_a_word_counts_once_per_neighbourhood() -> None:
+    """By the most of what it scores there, not by what it scores in all of them."""
+    index = index_of("blue", "lamp", *FAR, "blue", *FAR, "lamp", "blue", "lamp")
+    assert ranked(index, "blue lamp")[-1] == 7
+    scores = _scored(index, "blue lamp")
+    assert scores[1] == scores[13] > scores[7]
+    # Each is found by a word of its own.
+    assert sorted(scores) == [1, 2, 7, 12, 13, 14]
+
+
+def test_what_was_said_an_hour_later_is_not_near() -> None:
+    hour = ranking.SITTING + 1
+    times = [0, 1, 2, 2 + hour, 3 + hour]
+    texts = ["blue", "lamp", "x", "x", "blue"]
+    index = Index().plus([(ONE, built(texts, times=times))], {ONE: ((1, 5),)})
+    assert ranked(index, "blue lamp")[-1] == 5
+
+
+def test_a_record_is_found_by_its_sender_and_its_day() -> None:
+    index = Index().plus([(ONE, built(["a", "b"], senders=["Ann", ""]))], {})
+    assert ranked(index, "ann") == [1]
+    assert ranked(index, "january 1970") == [1, 2][::-1]
+
+
+def test_words_that_say_nothing_find_only_by_themselves() -> None:
     index = index_of(*["the sea is wide"] * 9, "the blue lamp")
-    assert ranked(index, "sea lamp") == [10]
-    assert ranked(index, "sea") == [*range(9, 0, -1)]
+    assert ranked(index, "the lamp") == [10]
     assert len(ranked(index, "the of")) == 10
 
 

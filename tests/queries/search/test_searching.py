@@ -27,7 +27,7 @@ from memoryhub.services.threads import threads
 from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
-EXPECTED = [3.892660735, 1.49451361]
+EXPECTED = [4.365130713, 3.042926487]
 ELEVEN = [f"filler number {n} of the conversation" for n in range(11)]
 
 
