@@ -131,8 +131,8 @@ def test_the_threads_row_moves_in_the_list(
     head = Thread.objects.get(id=restless.id).head_seq
     expect(row).to_have_attribute("data-seq", str(head))
     assert page.evaluate("window.marked")
-    # Ages move by themselves.
-    figures = row.locator("[data-label]:not(:has(time))")
+    # Ages move by themselves, and since when a flag holds a worker finds out.
+    figures = row.locator("[data-label]:not(:has(time), .since)")
     cells = figures.all_inner_texts()
     page.reload()
     assert figures.all_inner_texts() == cells

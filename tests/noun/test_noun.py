@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+#: Each plays a part of the tests in a process of its own.
+pytestmark = pytest.mark.timeout(300)
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FILES = ROOT / "tests" / "noun" / "files"
 COPIED = (

@@ -207,7 +207,8 @@ def the_agents_page(folder: Path) -> None:
     assert desk["turn.packed"] == desk["turn.began"] > 2
     assert repair["page.faulted"]
     topics = events(folder, "research-tides-and-maps")
-    assert topics["page.evicted"] > 2 * research.FINDINGS < topics["page.faulted"]
+    # How often depends on how fast the machine is.
+    assert min(topics["page.evicted"], topics["page.faulted"]) > research.FINDINGS
     rates_fall_and_rise(folder, "research-tides-and-maps")
     diary_days = events(folder, "diary")
     assert diary_days["page.pinned"] > 1
