@@ -222,6 +222,12 @@ def test_a_project_is_looked_through_bit_by_bit_newest_thread_first(
 
 
 #: Fields of the form that a test sends by itself, or that are another each time.
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a look ends by what it has found."""
+    monkeypatch.setattr(contents, "SECONDS", 60.0)
+
+
 _OTHERS = ("stop", "q", "csrfmiddlewaretoken")
 
 
