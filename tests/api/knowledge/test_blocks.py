@@ -13,6 +13,7 @@ PERSONA = "/threads/t-1/blocks/persona"
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(300)
 async def test_concurrent_appends_all_kept(served: tuple[Client, str]) -> None:
     """Eight at once, two hundred each: every line stands there once, whole."""
     api, _ = served
