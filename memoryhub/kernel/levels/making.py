@@ -16,14 +16,19 @@ from memoryhub.kernel.text import strict_json
 PRODUCER = "extract/1"
 
 
-def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLevels:
-    """Make all levels that `extract/1` can make of a page at FULL; maybe none."""
+def made_of(
+    opened: Opened, *, version: int, tokens: int | None = None, count: Count = estimate
+) -> MadeLevels:
+    """Make all levels that `extract/1` can make of a page at FULL; maybe none.
+
+    `tokens` is what FULL was given; without, it weighs what is counted.
+    """
     texts = levels.produce(
         body(opened, level=FULL),
         page_type=opened.type,
         modality=opened.modality,
         schema_name=_schema_name(opened),
-        beside=media_tokens(opened),
+        beside=beside(opened, tokens=tokens, count=count),
         count=count,
     )
     found = []
@@ -39,6 +44,14 @@ def made_of(opened: Opened, *, version: int, count: Count = estimate) -> MadeLev
         levels=tuple(found),
         payload=strict_json.as_sent({"levels": plain}),
     )
+
+
+def beside(opened: Opened, *, tokens: int | None, count: Count) -> int:
+    """Count the media at FULL, within what that was given: no level may weigh more."""
+    weight = media_tokens(opened)
+    if tokens is None or not weight:
+        return weight
+    return min(weight, max(0, tokens - count(body(opened, level=FULL))))
 
 
 def counting(opened: Opened, *, tokens: int, tokenizer: str) -> Count:

@@ -195,7 +195,9 @@ def _made(entry: Entry, slot: NewSlot, *, tokenizer: str) -> MadeLevels:
         slot=entry.slot,
     )
     count = making.counting(opened, tokens=slot.tokens, tokenizer=tokenizer)
-    return making.made_of(opened, version=entry.version, count=count)
+    return making.made_of(
+        opened, version=entry.version, tokens=slot.tokens, count=count
+    )
 
 
 def role_of(slot: NewSlot) -> Role | None:

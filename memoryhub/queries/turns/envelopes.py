@@ -10,7 +10,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
-from memoryhub.kernel.levels.opened import Opened, body, media_tokens
+from memoryhub.kernel.levels.opened import Opened, body
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.state.pages import FULL, Entry
 from memoryhub.kernel.text import strict_json
@@ -81,7 +81,8 @@ def get_envelope(
         full = open_level(thread, entry, FULL)
     content = shape_of(opened, level=best)
     if best < level:
-        made = made_texts(full, count=tokenizers.of(thread).count)
+        count = tokenizers.of(thread).count
+        made = made_texts(full, tokens=entry.full.tokens, count=count)
         best = max((each for each in made if best < each <= level), default=best)
         content = made.get(best, content)
     return Envelope(
@@ -144,7 +145,9 @@ def shape_of(opened: Opened, *, level: int) -> dict[str, Any]:
     return {_TEXT_FIELDS[opened.modality]: body(opened, level=level)}
 
 
-def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
+def made_texts(
+    opened: Opened, *, tokens: int, count: Count
+) -> dict[int, dict[str, Any]]:
     """Make levels of FULL, in their modality's shape. No query."""
     schema = None
     if opened.slot is None and opened.modality == "structured":
@@ -154,7 +157,7 @@ def made_texts(opened: Opened, *, count: Count) -> dict[int, dict[str, Any]]:
         page_type=opened.type,
         modality=opened.modality,
         schema_name=schema,
-        beside=media_tokens(opened),
+        beside=making.beside(opened, tokens=tokens, count=count),
         count=count,
     )
     name = _TEXT_FIELDS[opened.modality]
@@ -169,6 +172,7 @@ def make_levels(thread: Thread, entry: Entry, *, tokenizer: str) -> MadeLevels |
     if any(entry.levels[1:]) or not levels.producible(entry.modality):
         return None
     opened = open_level(thread, entry, FULL)
-    count = tokenizers.deriving(opened, tokens=entry.full.tokens, tokenizer=tokenizer)
-    made = making.made_of(opened, version=entry.version, count=count)
+    tokens = entry.full.tokens
+    count = tokenizers.deriving(opened, tokens=tokens, tokenizer=tokenizer)
+    made = making.made_of(opened, version=entry.version, tokens=tokens, count=count)
     return made if made.levels else None

@@ -99,10 +99,9 @@ def _made(
 
 
 def _made_of(entry: Entry, opened: Opened, settings: Settings) -> MadeLevels:
-    count = tokenizers.deriving(
-        opened, tokens=entry.full.tokens, tokenizer=settings.tokenizer
-    )
-    return making.made_of(opened, version=entry.version, count=count)
+    tokens = entry.full.tokens
+    count = tokenizers.deriving(opened, tokens=tokens, tokenizer=settings.tokenizer)
+    return making.made_of(opened, version=entry.version, tokens=tokens, count=count)
 
 
 def _written(thread: Thread, made: Sequence[MadeLevels]) -> list[Receipt | None]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import levels
 from memoryhub.kernel.levels.levels import LevelText
-from memoryhub.kernel.levels.opened import text_of_slot
+from memoryhub.kernel.levels.making import made_of
+from memoryhub.kernel.levels.opened import Opened, text_of_slot
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REDUCED, REFERENCE
 from memoryhub.kernel.text.json_text import dumped
@@ -237,3 +238,20 @@ def test_media_make_way_before_words_do() -> None:
     assert made[1].content == words
     assert made[1].tokens > made[2].tokens
     assert 1 not in levels.produce("Yes", page_type="claim", modality="text")
+
+
+def test_no_level_weighs_more_than_its_agent_says_of_all() -> None:
+    """Of whatever says little of a large picture: its words are cut, as ever."""
+    words = {"type": "text", "text": "What is this? " * 30}
+    size = {"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}
+    message = {"role": "user", "content": [words, size]}
+    page = Opened(
+        page_id="slot-0",
+        type="transcript",
+        modality="text",
+        content=message,
+        role="user",
+        slot=0,
+    )
+    whole, little = made_of(page, version=1), made_of(page, version=1, tokens=100)
+    assert whole.levels[0].tokens > 100 > little.levels[0].tokens
