@@ -31,7 +31,7 @@ _DATED = "%I:%M %p on %d %B, %Y %Z"
 _BESIDE = ROOT.parent / "shared" / "data" / "locomo-half.json"
 
 
-class Said(NamedTuple):
+class Spoken(NamedTuple):
     """A message of a conversation."""
 
     name: str
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 class Talk(NamedTuple):
     """A conversation, and what is asked of it: a text, and the names of messages."""
 
-    messages: Sequence[Said]
+    messages: Sequence[Spoken]
     questions: Sequence[tuple[str, set[str]]]
 
 
@@ -62,7 +62,7 @@ def measure(pace: Pace) -> list[Figure]:
             ours = [
                 each
                 for number, talk in enumerate(talks)
-                for each in _asked(server, key, f"/threads/talk-{number}", talk)
+                for each in _by_search(server, key, f"/threads/talk-{number}", talk)
             ]
     others = {
         "SQLite's FTS5": [each for talk in talks for each in _by_fts5(talk)],
@@ -82,26 +82,28 @@ def measure(pace: Pace) -> list[Figure]:
 
 def _talks(conversations: list[dict[str, Any]]) -> Iterator[Talk]:
     for each in conversations:
-        said = [message for sitting in each["sessions"] for message in _said(sitting)]
-        names = {message.name for message in said}
-        questions = [
-            (asked["question"], {*asked["evidence"]} & names)
-            for asked in each["questions"]
-            if asked["category"] != _NO_ANSWER
+        spoken = [
+            message for sitting in each["sessions"] for message in _messages(sitting)
         ]
-        yield Talk(said, [asked for asked in questions if asked[1]])
+        names = {message.name for message in spoken}
+        questions = [
+            (row["question"], {*row["evidence"]} & names)
+            for row in each["questions"]
+            if row["category"] != _NO_ANSWER
+        ]
+        yield Talk(spoken, [question for question in questions if question[1]])
 
 
-def _said(sitting: dict[str, Any]) -> Iterator[Said]:
+def _messages(sitting: dict[str, Any]) -> Iterator[Spoken]:
     at = datetime.strptime(f"{sitting['date_time']} UTC", _DATED).replace(tzinfo=UTC)
     for number, turn in enumerate(sitting["turns"]):
         picture = turn.get("blip_caption")
         text = turn.get("text", "") + (f" [shares {picture}]" if picture else "")
         moment = at + timedelta(seconds=number)
-        yield Said(turn["dia_id"], turn["speaker"], text, moment)
+        yield Spoken(turn["dia_id"], turn["speaker"], text, moment)
 
 
-def _asked(server: Server, key: str, thread: str, talk: Talk) -> Iterator[float]:
+def _by_search(server: Server, key: str, thread: str, talk: Talk) -> Iterator[float]:
     server.send("PUT", thread, key, {})
     for start in range(0, len(talk.messages), _BATCH):
         batch = [_slot(each) for each in talk.messages[start : start + _BATCH]]
@@ -113,13 +115,13 @@ def _asked(server: Server, key: str, thread: str, talk: Talk) -> Iterator[float]
         yield len(evidence & names) / len(evidence)
 
 
-def _slot(said: Said) -> dict[str, Any]:
+def _slot(message: Spoken) -> dict[str, Any]:
     return {
-        "from": said.sender,
+        "from": message.sender,
         "to": "assistant",
         "type": "chat.user",
-        "content": {"role": "user", "content": said.text},
-        "agent_at": said.at.isoformat(),
+        "content": {"role": "user", "content": message.text},
+        "agent_at": message.at.isoformat(),
     }
 
 

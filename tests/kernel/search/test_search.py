@@ -29,10 +29,10 @@ def built(
     times: Sequence[int] = (),
     senders: Sequence[str] = (),
 ) -> Segment:
-    told = zip_longest(texts, times, senders)
+    rows = zip_longest(texts, times, senders)
     return segments.build(
         Record(seq, at or seq * 10, 1, "message", "user", "", "", text, sender or "")
-        for seq, (text, at, sender) in enumerate(told, first)
+        for seq, (text, at, sender) in enumerate(rows, first)
     )
 
 
