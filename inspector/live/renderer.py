@@ -128,6 +128,9 @@ class Renderer:
             return
         self.tally.renders += 1
         self._rest_until = time.monotonic() + done.took_seconds * rendered_panels.REST
+        if not self.audience.of(watch):
+            # It was erased while it was read: nothing of it may be kept.
+            return
         watch.panels.update(done.panels)
         watch.head = max(watch.head, done.seq)
 
