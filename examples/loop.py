@@ -1,4 +1,4 @@
-"""An agent with memory: it keeps every message, and looks up those that have left.
+"""An agent with memory: it keeps every message, and is brought those that have left.
 
     MEMORYHUB_KEY=mh_live_… python examples/loop.py ["A message" "The next one" …]
 

@@ -18,6 +18,7 @@ from memoryhub.kernel.state.paging_config import (
     MODES,
     POLICY_NAMES,
     RANGES,
+    RECALL_SCOPES,
     Settings,
 )
 from memoryhub.models.threads import Thread
@@ -28,6 +29,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "mode": MODES,
     "instructions_role": INSTRUCTIONS_ROLES,
     "format": FORMATS,
+    "recall": RECALL_SCOPES,
     "fault_confidence_threshold": CONFIDENCES,
 }
 NAMES = tuple(name for name in CHOICES if name not in FIXED)
@@ -109,7 +111,7 @@ def _value(name: str, text: str) -> Any:
             raise InvalidError(loc=f"config.{name}")
         return text == "yes" if isinstance(default, bool) else text
     try:
-        return int(text) if isinstance(default, int) else _finite(text)
+        return _finite(text) if isinstance(default, float) else int(text)
     except ValueError:
         raise InvalidError(loc=f"config.{name}") from None
 

@@ -22,10 +22,16 @@ _GROUPS = {
     "context": "Pages",
     "history": "History",
     "manifest": "Manifest",
+    "recall": "Brought along unasked",
     "exchange": "Exchange",
     "tools": "Tools",
 }
 ROLES = ("user", "assistant", "tool", "system")
+#: How what a turn brought along was found; the words it shares with the question
+#: follow.
+_SOURCES = {"search": "found by", "elsewhere": "in an earlier thread, found by"}
+#: Of those, how many are shown.
+WORDS = 6
 _RULES = {
     "explicit": ("pinned", "by a command"),
     "system": ("pinned", "system prompt"),
@@ -217,6 +223,8 @@ def _cell(
 
 def _reason(used: Used) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
+    if used.source:
+        return _SOURCES[used.source], ", ".join(used.shared[:WORDS])
     if used.cut == 0:
         return "only named", "what it said has left"
     if used.level:

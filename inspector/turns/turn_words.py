@@ -49,6 +49,7 @@ PREFIX_CAUSES = {
     "entered": "a page came in",
     "budget": "a page found no room",
     "manifest": "the manifest offers something else",
+    "recall": "the turn brought something else along",
     "rules": "the rules of the mode changed",
     "blocks": "the subject's blocks changed",
     "tools": "the tools changed",

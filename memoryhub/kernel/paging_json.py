@@ -15,6 +15,7 @@ from rpds import HashTrieMap
 from memoryhub.kernel.state import tlb
 from memoryhub.kernel.state.pages import FULL, HINT, Entry, LevelEntry, Location
 from memoryhub.kernel.state.paging import (
+    Brought,
     Exchanges,
     Frame,
     Hot,
@@ -76,6 +77,8 @@ def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
         "asking": list(paging.asking),
         "blocks": paging.settings.blocks_tokens,
         "exchanges": [begun, faulted, *last] if begun else [],
+        "brought": [list(each) for each in paging.brought],
+        "beside": list(paging.beside),
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -110,6 +113,8 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         calls=_calls(plain.get("calls", ()), thread),
         asking=tuple(plain.get("asking", ())),
         exchanges=_exchanges(plain.get("exchanges", (0, 0))),
+        brought=tuple(Brought(*row) for row in plain.get("brought", ())),
+        beside=tuple(plain.get("beside", ())),
     )
 
 

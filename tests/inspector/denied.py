@@ -20,8 +20,12 @@ DENIED, PROMISED = 6, "slot-1"
 
 def make_denial(agent: Agent, name: str = "refund", *, user_id: str = "ann") -> Thread:
     """Six exchanges; in the one after the denial the model fetches the promise."""
-    # 3,200 tokens may be mapped.
-    budget: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
+    # 3,200 tokens may be mapped, and nothing comes back but what is asked for.
+    budget: dict[str, Any] = {
+        "budget_tokens": 4_000,
+        "reserved_tokens": 800,
+        "recall": "off",
+    }
     factories.make_thread(agent, name, user_id=user_id, auto_pin_turns=1, **budget)
     ask(agent, name, "Our flight was cancelled. We paid for seats and bags.")
     say(agent, name, PROMISE)

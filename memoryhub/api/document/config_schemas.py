@@ -26,6 +26,7 @@ from memoryhub.kernel.state.paging_config import (
     InstructionsRole,
     Mode,
     Policy,
+    RecallScope,
     TokenizerName,
     settings_of,
 )
@@ -64,6 +65,12 @@ class ConfigIn(In, Limits):
     format: Format | None = Field(
         None,
         description="Whose API the requests are for; absent: `chat`.",
+    )
+    recall: RecallScope | None = Field(
+        None,
+        description="Where a turn that begins with a message of the user looks for "
+        "texts to bring along: in the `thread` (absent), in all threads of the "
+        "`subject`, or not at all.",
     )
 
     @field_validator(*RANGES)
@@ -105,6 +112,8 @@ class ConfigOut(Out):
     map_slots: bool
     blocks: bool
     model_tools: bool
+    recall: RecallScope
+    recall_tokens: int
     mode: Mode
     tlb_entries: int
     max_faults_per_turn: int
@@ -115,6 +124,7 @@ class ConfigOut(Out):
     def of(cls, config: Limits) -> Self:
         settings = settings_of(config)
         found = {name: getattr(settings, name) for name in settings.__slots__}
+        found["recall_tokens"] = settings.recall_room
         found |= {n: getattr(config, n) or limit.default for n, limit in LIMITS.items()}
         return cls(
             max_slots=config.max_slots or DEFAULT_MAX_SLOTS,

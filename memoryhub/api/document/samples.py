@@ -29,7 +29,10 @@ SUBJECT_ID: Final = "01939d5e-6bf2-7e08-b6aa-5f0c1d2e3f40"
 _SETTINGS = Settings()
 
 #: What a thread is set to when nothing was said.
-PAGING: Final = {name: getattr(_SETTINGS, name) for name in _SETTINGS.__slots__}
+PAGING: Final = {
+    **{name: getattr(_SETTINGS, name) for name in _SETTINGS.__slots__},
+    "recall_tokens": _SETTINGS.recall_room,
+}
 
 SLOT_IN: Final = {
     "from": "user",

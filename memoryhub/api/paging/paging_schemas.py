@@ -31,6 +31,9 @@ _COUNTS = {
     "evictions_by_cause": {"pressure": 1},
     "lowerings": 0,
     "saved_tokens": 0,
+    "recall_brought": {"search": 4},
+    "recall_used": {"search": 3},
+    "recall_wasted": {},
 }
 _MUTATION = {
     "thread_id": THREAD_ID,
@@ -69,6 +72,9 @@ class PagingTallyOut(Out):
     evictions_by_cause: dict[str, int]
     lowerings: int
     saved_tokens: int
+    recall_brought: dict[str, int]
+    recall_used: dict[str, int]
+    recall_wasted: dict[str, int]
 
     @classmethod
     def of(cls, tally: Tally) -> Self:
@@ -89,6 +95,9 @@ class PagingTallyOut(Out):
             evictions_by_cause=tally.by("evicted."),
             lowerings=tally.count("lowered"),
             saved_tokens=tally.count("saved_tokens"),
+            recall_brought=tally.by("recall.brought."),
+            recall_used=tally.by("recall.used."),
+            recall_wasted=tally.by("recall.wasted."),
         )
 
 

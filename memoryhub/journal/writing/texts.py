@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from memoryhub.kernel.state.page_events import (
 )
 from memoryhub.kernel.state.pages import BLOCK, FULL, HINT, Location, slot_page_id
 from memoryhub.kernel.state.tool_events import ToolsSet
+from memoryhub.kernel.threads.slots import agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.vault.registry.lru import Lru
@@ -123,7 +125,8 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
     """Return the text of an event at a level; None if it has none there."""
     event = log.recorded(row).event
     if isinstance(event, SlotAppended) and event.page is not None:
-        return _of_slot(event, event.page, _content(payload, level))
+        at = agent_time(payload) or row.at
+        return _of_slot(event, event.page, _content(payload, level), at)
     if isinstance(event, PageCompressed):
         text = payload.get("levels", {}).get(str(level))
         return Opened(
@@ -147,6 +150,7 @@ def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
             role=event.role if isinstance(event, PageCreated) else None,
             dimensions=tuple(size) if size else None,
             mime_type=meta.get("mime_type"),
+            at=row.at,
             **_of_block(meta) if event.type == BLOCK else {},
         )
     return None
@@ -165,7 +169,7 @@ def _of_tools(content: Any) -> Opened:
     )
 
 
-def _of_slot(event: SlotAppended, page: SlotPage, content: Any) -> Opened:
+def _of_slot(event: SlotAppended, page: SlotPage, content: Any, at: datetime) -> Opened:
     return Opened(
         page_id=slot_page_id(event.index),
         type=page.type,
@@ -173,6 +177,8 @@ def _of_slot(event: SlotAppended, page: SlotPage, content: Any) -> Opened:
         content=content,
         role=event.role,
         slot=event.index,
+        sender=event.from_name,
+        at=at,
     )
 
 

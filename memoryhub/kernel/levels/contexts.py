@@ -6,7 +6,7 @@ the packer it names makes the same bytes again. It never holds content.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -131,6 +131,23 @@ class Manifest:
     omitted: int = 0
 
 
+class Recall(NamedTuple):
+    """What a turn brought along unasked; its texts are the refs of the section."""
+
+    #: The turn whose message it was found for.
+    turn: int
+    #: Of each ref in its order, how it was found: a word of `recalls.SOURCES`.
+    sources: tuple[str, ...]
+    #: And its page, in the thread's own history; None of another thread's.
+    pages: tuple[str | None, ...]
+
+    def only(self, places: Iterable[int]) -> Recall:
+        """Return the same with these of its texts."""
+        kept = [*places]
+        sources = tuple(self.sources[n] for n in kept)
+        return Recall(self.turn, sources, tuple(self.pages[n] for n in kept))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One part of a request; its size is that of its text in the JSON, padded."""
@@ -172,6 +189,7 @@ class Record:
     #: Version of the rules' wording; None without rules.
     rules: str | None = None
     manifest: Manifest | None = None
+    recall: Recall | None = None
     #: Version and form of the tool definitions; None without tools.
     tools: str | None = None
     #: Of the agent's own tools.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from memoryhub.kernel.levels.tokens import Count
@@ -26,8 +27,11 @@ class Opened:
     modality: Modality
     content: Any
     role: str | None = None
-    #: Of a slot's page: its index.
+    #: Of a slot's page: its index, and who sent it.
     slot: int | None = None
+    sender: str = ""
+    #: When it was, as its agent says, else when it was recorded.
+    at: datetime | None = None
     #: Of an image: width and height.
     dimensions: tuple[int, int] | None = None
     #: What its agent called it, at FULL.

@@ -11,6 +11,8 @@ from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.state.context_bodies import (
     ManifestBody,
     OfferedBody,
+    RecallBody,
+    RecalledBody,
     SectionBody,
 )
 from memoryhub.kernel.state.page_events import PlaceBody, TurnPacked
@@ -41,6 +43,7 @@ def packed(
         budget=record.budget,
         sections=[_section_body(section) for section in record.sections],
         manifest=_manifest_body(record.manifest) if record.manifest else None,
+        recall=_recall_body(record.recall) if record.recall else None,
         tokens=record.tokens,
         bytes=record.bytes,
         tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
@@ -108,6 +111,22 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
     )
 
 
+def _recall_body(recall: contexts.Recall) -> RecallBody:
+    texts = [
+        RecalledBody(source=source, page_id=page_id)
+        for source, page_id in zip(recall.sources, recall.pages, strict=True)
+    ]
+    return RecallBody(turn=recall.turn, texts=texts)
+
+
+def _recall(body: RecallBody) -> contexts.Recall:
+    return contexts.Recall(
+        turn=body.turn,
+        sources=tuple(each.source for each in body.texts),
+        pages=tuple(each.page_id for each in body.texts),
+    )
+
+
 def _place(body: PlaceBody | None, own: UUID) -> Location | None:
     if body is None:
         return None
@@ -130,6 +149,7 @@ def record_of(
         rules=event.rules,
         tools=event.tools,
         manifest=_manifest(event.manifest, thread_name) if event.manifest else None,
+        recall=_recall(event.recall) if event.recall else None,
         bytes=event.bytes,
         tokens=event.tokens,
         tokenizer=event.tokenizer or ESTIMATED,

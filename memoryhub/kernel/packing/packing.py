@@ -11,16 +11,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, manifest, tools
+from memoryhub.kernel.levels import block_lines, manifest, recalls, tools
 from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
     Manifest,
     Policies,
+    Recall,
     Record,
     Ref,
     Row,
@@ -50,8 +52,17 @@ from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import in_string
 from memoryhub.kernel.text.padding import padded
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: Rounds of packing a little less, for a count that does not simply add up.
 _ROUNDS = 8
+
+
+class Related(NamedTuple):
+    """A text that may be brought along: where it lies, and how it was found."""
+
+    place: Location
+    #: A word of `recalls.SOURCES`.
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +103,14 @@ class Wanted:
     format: Format = "chat"
     #: At which the exchange began; None without a message of the user.
     since: int | None = None
-    #: What its exchange was offered already.
+    #: The exchange of the turn before goes on; with what it was offered, and brought.
+    continues: bool = False
     offered: Manifest | None = None
+    recall: Recall | None = None
+    recalled: tuple[Ref, ...] = ()
+    #: Texts that may be brought along unasked, best first, and the most they may take.
+    related: tuple[Related, ...] = ()
+    recall_tokens: int = 0
     #: Costs are to be counted, since those the pages come with were too low.
     exact: bool = False
 
@@ -131,6 +148,9 @@ class _Sides(NamedTuple):
     tokens: int
     #: The subject's blocks.
     blocks: tuple[Ref, ...] = ()
+    #: What the turn brings along unasked.
+    recall: Recall | None = None
+    recalled: tuple[Ref, ...] = ()
 
 
 def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
@@ -158,6 +178,7 @@ def _attempt(
     packer = _Packer(wanted, texts, tokenizer.count)
     sides, first, room = packer.framed(limit)
     units = packer.units(first)
+    sides, room = packer.recalled(sides, units, room)
 
     def make(taken: Taken) -> Packed:
         # All else of its exchange came after the newest message of the user.
@@ -224,6 +245,63 @@ class _Packer:
 
     def _newest_cost(self, choice: Choice) -> int:
         return self._counted([choice]) if self.wanted.exact else _cost(choice)
+
+    def recalled(
+        self, sides: _Sides, units: Sequence[Unit], room: int
+    ) -> tuple[_Sides, int]:
+        """Return the sides with what the turn brings along, and the room left.
+
+        It never takes the place of a page, or what stands before it would change; and
+        an exchange keeps what it was given.
+        """
+        wanted = self.wanted
+        if sides.rules is None:
+            return sides, room
+        recall, refs = wanted.recall, wanted.recalled
+        if not wanted.continues:
+            left = room - sum(unit.cost for unit in units)
+            recall, refs = self._related(min(left, wanted.recall_tokens))
+        if recall is None or not refs:
+            return sides, room
+        tokens = self._recall_tokens(recall, refs)
+        if tokens > room:
+            return sides, room
+        sides = sides._replace(recall=recall, recalled=refs)
+        return sides._replace(tokens=sides.tokens + tokens), room - tokens
+
+    def _related(self, room: int) -> tuple[Recall | None, tuple[Ref, ...]]:
+        """The best texts that so many tokens hold, oldest first."""
+        wanted, chosen = self.wanted, list[Related]()
+        room -= self._recall_tokens(Recall(wanted.turn, (), ()), ())
+        for each in wanted.related:
+            opened = self.texts[each.place]
+            cost = self.count(in_string("\n\n" + recalls.entry(opened, each.source)))
+            if cost <= room:
+                chosen.append(each)
+                room -= cost
+        chosen.sort(key=lambda each: each.place.seq)
+        chosen.sort(key=lambda each: self.texts[each.place].at or _LONG_AGO)
+        own = wanted.thread
+        refs = (Ref(at.seq, at.level, None, at.elsewhere(own)) for at, _ in chosen)
+        pages = (
+            None if source == recalls.ELSEWHERE else self.texts[at].page_id
+            for at, source in chosen
+        )
+        recall = Recall(
+            wanted.turn, tuple(each.source for each in chosen), tuple(pages)
+        )
+        return recall, tuple(refs)
+
+    def _recall_tokens(self, recall: Recall, refs: Sequence[Ref]) -> int:
+        messages = requests.brought(
+            recall,
+            refs,
+            self.texts,
+            thread=self.wanted.thread,
+            vendor=self.vendor,
+            ids=Ids(names=self.names),
+        )
+        return sum(self.count(each + ",") for each in messages)
 
     def _sides(self, limit: int) -> list[_Sides]:
         """From all that the mode wants to nothing."""
@@ -465,7 +543,7 @@ class _Packer:
         parts: dict[str, list[Ref]] = {}
         for each in taken:
             parts.setdefault(each.place, []).append(self._ref(each))
-        parts["blocks"] = [*sides.blocks]
+        parts["blocks"], parts["recall"] = [*sides.blocks], [*sides.recalled]
         present = {
             "rules": sides.rules is not None,
             "manifest": sides.manifest is not None,
@@ -482,6 +560,7 @@ class _Packer:
             ),
             rules=sides.rules,
             manifest=sides.manifest,
+            recall=sides.recall,
             tools=sides.tools,
             own_tools=self.wanted.own_tools,
         )

@@ -84,6 +84,8 @@ def _same_sides(name: str, previous: Record, record: Record) -> bool:
         return previous.rules == record.rules
     if name == "manifest":
         return previous.manifest == record.manifest
+    if name == "recall":
+        return previous.recall == record.recall
     return name != "tools" or (previous.tools, previous.own_tools) == (
         record.tools,
         record.own_tools,

@@ -3,23 +3,24 @@
 Pure. It sees no policy, no state and no clock: packing and reading a recorded context
 both go through here, so the same record gives the same bytes for ever. One head, which
 says nothing that changes every turn; then what was said, and what memory brought, in
-its order; then the manifest, as the result of a call; then the exchange.
+its order; then the manifest and what the turn brings along unasked, as results of
+calls; then the exchange.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, lines, manifest, tools
+from memoryhub.kernel.levels import block_lines, lines, manifest, recalls, tools
 from memoryhub.kernel.levels.block_lines import FENCE
-from memoryhub.kernel.levels.contexts import Manifest, Record, Ref, Texts
+from memoryhub.kernel.levels.contexts import Manifest, Recall, Record, Ref, Texts
 from memoryhub.kernel.messages import writing
 from memoryhub.kernel.messages.message import Medium, Vendor
-from memoryhub.kernel.messages.pieces import Format
+from memoryhub.kernel.messages.pieces import Format, written
 from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Plain
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import Media, ShownPage
@@ -36,8 +37,8 @@ PACKERS: dict[str, tuple[Vendor, str]] = {
 }
 _PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
 SECTIONS = (
-    *("system", "rules", "blocks", "context", "history", "manifest", "exchange"),
-    "tools",
+    *("system", "rules", "blocks", "context", "history", "manifest", "recall"),
+    *("exchange", "tools"),
 )
 _TOOLS = '],"tools":'
 
@@ -86,6 +87,8 @@ def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int
     found, at = list[tuple[int, int]](made.within_head()), len(made.opening.encode())
     for name, part in made.parts:
         sizes = [len(each.encode()) + 1 for each in part]
+        if name == "recall":
+            found += [(at + start, at + end) for start, end in made.within_recall(part)]
         for length in made.lengths.get(name, ()):
             taken, sizes = sizes[:length], sizes[length:]
             end = at + sum(taken)
@@ -158,6 +161,27 @@ def listed(
     return writing.call(tools.PAGE_LIST, {}, text, seed=seed, vendor=vendor, ids=ids)
 
 
+def brought(
+    recall: Recall,
+    refs: Sequence[Ref],
+    texts: Texts,
+    *,
+    thread: UUID,
+    vendor: Vendor,
+    ids: Ids,
+) -> list[str]:
+    """Return the messages that hold what the turn brings along."""
+    found = [texts[ref.location(thread)] for ref in refs]
+    return writing.call(
+        tools.PAGE_SEARCH,
+        {"query": recalls.QUERY},
+        recalls.text(found, recall.sources),
+        seed=f"recall {recall.turn}",
+        vendor=vendor,
+        ids=ids,
+    )
+
+
 def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage | Plain:
     """Return the page that a ref shows. Raises KeyError if its text is not there."""
     opened = texts[ref.message(thread)]
@@ -205,6 +229,7 @@ class _Made:
             ("system", _head(self._form, head, self._role) if head else []),
             ("history", history),
             ("manifest", offered or []),
+            ("recall", self._brought(record.recall)),
             ("exchange", self._talk("exchange")),
         ]
         spoken = (text for _, part in self.parts for text in part)
@@ -213,12 +238,12 @@ class _Made:
 
     def sections(self) -> dict[str, str]:
         """Return each section of the record as text, as it stands in the request."""
-        written = {name: ",".join(part) for name, part in self.parts}
-        written |= {"system": in_string("\n\n".join(self._prose()))}
-        written |= {"rules": in_string(self._rules()), "tools": self.tools}
-        written |= {"context": in_string("\n".join(self._lines()))}
-        written |= {"blocks": in_string("\n".join(self._blocks()))}
-        return {name: written.get(name, "") for name in self._sections}
+        made = {name: ",".join(part) for name, part in self.parts}
+        made |= {"system": in_string("\n\n".join(self._prose()))}
+        made |= {"rules": in_string(self._rules()), "tools": self.tools}
+        made |= {"context": in_string("\n".join(self._lines()))}
+        made |= {"blocks": in_string("\n".join(self._blocks()))}
+        return {name: made.get(name, "") for name in self._sections}
 
     def within_head(self) -> Iterator[tuple[int, int]]:
         """Yield where prose and pages stand in the head."""
@@ -252,6 +277,32 @@ class _Made:
         self.media += (each for page in others for each in page.media)
         self.lengths[name] = [len(part) for part in own]
         return [message for part in own for message in part]
+
+    def _brought(self, recall: Recall | None) -> list[str]:
+        """What the turn brings along: texts that stand in one message."""
+        if recall is None:
+            return []
+        return brought(
+            recall,
+            self._refs("recall"),
+            self._texts,
+            thread=self._thread,
+            vendor=self._vendor,
+            ids=self._ids,
+        )
+
+    def within_recall(self, part: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Yield where each text stands in the messages that bring it along."""
+        whole, at = ",".join(part).encode(), 0
+        recall = self._record.recall
+        for ref, source in zip(
+            self._refs("recall"), recall.sources if recall else (), strict=True
+        ):
+            opened = self._texts[ref.location(self._thread)]
+            text = written(recalls.entry(opened, source))[1:-1].encode()
+            at = whole.index(text, at)
+            yield at, at + len(text)
+            at += len(text)
 
     def _shown_page(self, ref: Ref) -> ShownPage | Plain:
         found = self._shown.get(ref)

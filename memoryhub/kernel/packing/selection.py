@@ -72,6 +72,7 @@ def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wa
         instructions_role=settings.instructions_role,
         format=settings.format,
         since=paging.last_user.seq if paging.last_user else None,
+        recall_tokens=settings.recall_room,
     )
 
 
@@ -151,6 +152,7 @@ def places(wanted: Wanted) -> list[Location]:
     rows = (row.location(wanted.thread) for row in (*wanted.available, *offered))
     own = [wanted.own_tools] if wanted.own_tools else []
     own += [each.place for each in wanted.blocks]
+    own += [ref.location(wanted.thread) for ref in wanted.recalled]
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *messages, *rows, *own])]
 
@@ -186,7 +188,32 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
     message = newest.full or newest.location
     if not opened or opened[0].message(wanted.thread) != message:
         return wanted
-    return replace(wanted, offered=previous.manifest)
+    return replace(
+        wanted,
+        offered=previous.manifest,
+        recall=previous.recall,
+        recalled=sections["recall"].refs if "recall" in sections else (),
+        continues=True,
+    )
+
+
+def may_recall(wanted: Wanted, state: ThreadState) -> bool:
+    """Return whether the exchange begins here, and something of the thread is away."""
+    paging = state.paging
+    begins = wanted.since is not None and not wanted.continues
+    if not begins or wanted.mode == "passive" or not wanted.recall_tokens:
+        return False
+    if paging.settings.recall == "subject":
+        return True
+    whole = sum(not frame.level and not frame.parts for frame in values(paging.frames))
+    return whole < paging.pages
+
+
+def shown(wanted: Wanted) -> set[Location]:
+    """Return where the texts lie that the request shows whole anyway."""
+    pages = (*wanted.system, *wanted.candidates, *wanted.newest)
+    whole = (page for page in pages if page.level == FULL and page.tokens is None)
+    return {page.location for page in whole if not page.stub}
 
 
 def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
@@ -207,6 +234,10 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         # Without the message as it was said nobody would speak.
         return {page.location} if page.full is None else {page.location, page.full}
 
+    lost = [ref.location(wanted.thread) in there for ref in wanted.recalled]
+    left = [n for n, each in enumerate(lost) if not each]
+    recall = wanted.recall
+
     def rows(offered: Iterable[Row]) -> tuple[Row, ...]:
         return tuple(row for row in offered if row.location(own) not in there)
 
@@ -220,6 +251,8 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         available=rows(wanted.available),
         offered=wanted.offered
         and replace(wanted.offered, rows=rows(wanted.offered.rows)),
+        recall=recall and recall.only(left),
+        recalled=tuple(wanted.recalled[n] for n in left),
     )
 
 

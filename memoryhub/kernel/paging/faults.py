@@ -57,6 +57,10 @@ def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None
         _refuse(decision, command, found, "page_erased" if gone else "page_unknown")
         return
     frame = decision.paging.frames.get(found.live.page_id)
+    if found.live.page_id in decision.paging.beside:
+        # The turn has brought it along, whole: it is shown above.
+        _reference(decision, command, found)
+        return
     call = None if command.call_id is None else pages.digest(command.call_id)
     # Nor does a repeated call id tell more: a model may have asked for something else.
     if frame is not None and _shows(frame, command):

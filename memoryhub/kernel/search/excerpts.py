@@ -53,6 +53,14 @@ def holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
     )
 
 
+def shared(question: str, text: str) -> list[str]:
+    """Return the words of a question that stand in a text in any form, once each."""
+    stem = terms.stemmer()
+    stems = {stem(term) for term in spoken(text[:READ])}
+    words = dict.fromkeys(word for word in spoken(question) if word not in terms.STOP)
+    return [word for word in words if stem(word) in stems]
+
+
 def spoken(text: str) -> list[str]:
     """Return the words of a text one by one: identifiers in their parts."""
     return [term for run in terms.runs(text) for term in run.word.spoken]

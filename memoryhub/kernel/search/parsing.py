@@ -129,6 +129,11 @@ def _plus(query: SearchQuery, name: str, found: tuple[Any, ...]) -> SearchQuery:
     return replace(query, **changed)
 
 
+def words_of(text: str) -> tuple[Word, ...]:
+    """Return the words of a text in which nothing is a filter, once each."""
+    return tuple(dict.fromkeys(_words(text)))
+
+
 def _words(text: str) -> tuple[Word, ...]:
     return tuple(run.word for run in terms.runs(text))
 

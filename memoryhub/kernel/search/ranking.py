@@ -28,6 +28,7 @@ from memoryhub.kernel.search.segments import (
     Postings,
     named,
 )
+from memoryhub.kernel.search.terms import Word
 
 Order = Literal["best", "first", "newest"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -144,6 +145,31 @@ def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked
         ranged=int(ranged.sum()),
         counted=tuple(counted),
         cut=tuple(cut),
+    )
+
+
+def rarest(index: Index, words: Sequence[Word], most: int) -> tuple[Word, ...]:
+    """Return of a long text the words that stand in the fewest records, in its order.
+
+    As it is written each stands in some; of few words all are returned.
+    """
+    if len(words) <= most:
+        return tuple(words)
+    often = {word: _often(index, word) for word in words}
+    there = sorted((word for word in words if often[word]), key=often.__getitem__)
+    kept = {*there[:most]}
+    return tuple(word for word in words if word in kept)
+
+
+def _often(index: Index, word: Word) -> int:
+    """In how many records a word stands, or the commonest of its parts."""
+    return max(
+        sum(
+            int(postings.starts[at + 1] - postings.starts[at])
+            for postings in index.parts
+            for at in _same(postings, term)
+        )
+        for term in word.spoken
     )
 
 

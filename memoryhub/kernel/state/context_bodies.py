@@ -28,6 +28,21 @@ class OfferedBody(Body):
     thread: Token | None = None
 
 
+class RecalledBody(Body):
+    """A text that a turn brought along: how it was found, and its page."""
+
+    source: Token
+    #: In the thread's own history; None of another thread's.
+    page_id: Name | None = None
+
+
+class RecallBody(Body):
+    """What a turn brought along: `contexts.Recall`."""
+
+    turn: Count
+    texts: list[RecalledBody]
+
+
 class ManifestBody(Body):
     """What the manifest said: `contexts.Manifest`, but for the thread's name."""
 

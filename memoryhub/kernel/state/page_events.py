@@ -18,7 +18,7 @@ from memoryhub.kernel.state.bodies import (
     Size,
     Token,
 )
-from memoryhub.kernel.state.context_bodies import ManifestBody, SectionBody
+from memoryhub.kernel.state.context_bodies import ManifestBody, RecallBody, SectionBody
 from memoryhub.kernel.state.pages import Level, Modality, PageType, Tier
 from memoryhub.kernel.state.paging_config import Mode, Policy
 from memoryhub.kernel.text.names import Name
@@ -359,6 +359,7 @@ class TurnPacked(Event):
     budget: Count
     sections: list[SectionBody]
     manifest: ManifestBody | None = None
+    recall: RecallBody | None = None
     tokens: Count
     bytes: Size
     #: Who counted all tokens of it; None: est/1.

@@ -172,6 +172,16 @@ class OwnTools(NamedTuple):
     tokens: int
 
 
+class Brought(NamedTuple):
+    """A page that a turn brought along unasked, of which its use is awaited."""
+
+    page_id: str
+    #: How it was found: a word of `levels.recalls.SOURCES`.
+    source: str
+    turn: int
+    used: bool = False
+
+
 class Paging(NamedTuple):
     """Residency of pages, and the counters of paging. Everything persistent.
 
@@ -200,6 +210,9 @@ class Paging(NamedTuple):
     users_since_turn: int = 0
     #: Turns whose requests were recorded last, newest last.
     packed: tuple[int, ...] = ()
+    #: What turns brought along of late; and pages that the newest request shows so.
+    brought: tuple[Brought, ...] = ()
+    beside: tuple[str, ...] = ()
     #: Live pages, slots included.
     pages: int = 0
     #: Tokens evicted from the working set in all.

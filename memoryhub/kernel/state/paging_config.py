@@ -13,11 +13,15 @@ Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
 #: Who can count a thread's tokens; all but the first come with an extra.
 TokenizerName = Literal["est/1", "o200k_base"]
+#: Where a turn looks for what it brings along unasked: in the thread, in all threads
+#: of its subject, or nowhere.
+RecallScope = Literal["thread", "subject", "off"]
 #: Who speaks the head of a request: servers know one role or the other.
 InstructionsRole = Literal["system", "developer"]
 #: Whose API takes the requests.
 Format = Literal["chat", "responses", "anthropic"]
 FORMATS: tuple[str, ...] = get_args(Format)
+RECALL_SCOPES: tuple[str, ...] = get_args(RecallScope)
 INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)
 POLICY_NAMES: tuple[str, ...] = get_args(Policy)
 MODES: tuple[str, ...] = get_args(Mode)
@@ -28,6 +32,11 @@ TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
 FIXED = ("tokenizer",)
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
+
+
+#: Tokens that a turn brings along unless it may take more: beyond them hardly any text
+#: is of use, and none of them was in a provider's cache.
+MOST_UNASKED = 4_000
 
 
 class PagingConfig(Body):
@@ -56,6 +65,9 @@ class PagingConfig(Body):
     blocks: Switch | None = None
     #: The model may keep what it learns.
     model_tools: Switch | None = None
+    recall: RecallScope | None = None
+    #: What it may take; without it an eighth of what is usable, up to 4,000 tokens.
+    recall_tokens: Number | None = None
     mode: Mode | None = None
     tlb_entries: Number | None = None
     max_faults_per_turn: Number | None = None
@@ -87,6 +99,8 @@ class Settings:
     map_slots: bool = True
     blocks: bool = False
     model_tools: bool = False
+    recall: RecallScope = "thread"
+    recall_tokens: int | None = None
     mode: Mode = "strict"
     tlb_entries: int = 512
     max_faults_per_turn: int = 3
@@ -102,6 +116,14 @@ class Settings:
         """Tokens that frames may hold together."""
         beside = self.tools_tokens + self.blocks_tokens
         return self.budget_tokens - self.reserved_tokens - beside
+
+    @property
+    def recall_room(self) -> int:
+        """Tokens that what a turn brings along unasked may take."""
+        if self.recall == "off":
+            return 0
+        default = min(self.usable // 8, MOST_UNASKED)
+        return default if self.recall_tokens is None else self.recall_tokens
 
     @property
     def high(self) -> float:
@@ -151,6 +173,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "pin_share": (0.0, 0.9),
     "claim_share": (0.0, 0.9),
     "l1_pages": (1, 10_000),
+    "recall_tokens": (0, 1_000_000),
     "auto_pin_turns": (0, 100),
     "cooldown_turns": (1, 20),
     "protect_turns": (1, 20),
@@ -168,6 +191,8 @@ def check(settings: Settings) -> None:
     """Raise InvalidError naming the first setting that is out of its range."""
     for name, (least, most) in RANGES.items():
         value = getattr(settings, name)
+        if value is None:
+            continue
         if not least <= value <= most or round(value, DECIMALS) != value:
             says = f"a number from {least:g} to {most:g}, at most {DECIMALS} decimals"
             raise InvalidError(loc=f"config.{name}", allowed=says)

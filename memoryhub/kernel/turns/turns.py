@@ -9,7 +9,7 @@ from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import block_lines
 from memoryhub.kernel.packing import context_records
-from memoryhub.kernel.paging import eviction, pins, working_set
+from memoryhub.kernel.paging import eviction, pins, recall_use, working_set
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -145,6 +145,7 @@ def began(state: ThreadState, event: TurnBegan) -> ThreadState:
     paging = state.paging
     if event.blocks is not None:
         paging = paging.carrying(event.blocks)
+    paging = recall_use.began(paging, event.n, continues=event.continues)
     after = paging._replace(
         spent=paging.spent if event.continues else Spent(),
         calls=paging.calls if event.continues else (),
@@ -181,7 +182,8 @@ def _forgotten(paging: Paging, turn: int) -> Paging:
 
 def packed(state: ThreadState, event: TurnPacked) -> ThreadState:
     turns = (*state.paging.packed, event.turn)[-PACKED_KEPT:]
-    return state._replace(paging=state.paging._replace(packed=turns))
+    paging = recall_use.packed(state.paging, event)
+    return state._replace(paging=paging._replace(packed=turns))
 
 
 PART = Part(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.registry import TYPES
@@ -26,6 +27,8 @@ from memoryhub.queries.threads import forks
 #: What can be found, as events declare it.
 _DECLARED = (event.searched.kind for event in TYPES.values() if event.searched)
 KINDS = (*dict.fromkeys(_DECLARED), BLOCK)
+#: Of those, what has a page: it can be fetched.
+FETCHED = frozenset({"message", "page"})
 #: Records that are opened for one answer, when a phrase is to be found in them.
 OPENED = 1_000
 
@@ -78,6 +81,15 @@ class SearchResult:
     cut: tuple[CutTerm, ...] = field(default=())
 
 
+class Place(NamedTuple):
+    """Where a text lies that was found."""
+
+    thread: UUID
+    seq: int
+    #: In the thread's own history.
+    own: bool
+
+
 def search_thread(
     thread: Thread, request: SearchRequest, *, seq: int | None = None
 ) -> SearchResult:
@@ -85,15 +97,48 @@ def search_thread(
 
     `thread` comes with its subject. Five queries where nothing is new.
     """
+    rows, up_to = _history(thread, seq)
+    scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
+    return _search(rows, {row.id: row for row in rows}, request, scope)
+
+
+def list_places(
+    thread: Thread, text: str, *, seq: int, everywhere: bool
+) -> list[Place]:
+    """List messages and pages that a text is most about, best first, as of an event.
+
+    Up to 5,000, in the thread and what it inherits, or `everywhere` in its subject's
+    threads. None is opened: who does sees whether it is there still. `thread` comes
+    with its subject. Five queries where nothing is new.
+    """
+    rows, up_to = _history(thread, seq)
+    scope = Scope(up_to=up_to, lineage=True)
+    if everywhere:
+        others = [row for row in _threads(thread.subject) if row.id not in up_to]
+        rows, scope = (
+            [*rows, *others],
+            Scope(up_to={**{row.id: row.head_seq for row in others}, **up_to}),
+        )
+    index = indexes.caught_up(rows).index
+    if scope.lineage:
+        scope = replace(scope, gone=_erased(index, scope))
+    words = ranking.rarest(index, parsing.words_of(text), parsing.MOST_TERMS)
+    query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
+    found = index.records[ranking.rank(index, query, scope, "best").places]
+    ids = (index.threads[each] for each in found["thread"].tolist())
+    seqs = found["seq"].tolist()
+    return [Place(home, at, home in up_to) for home, at in zip(ids, seqs, strict=True)]
+
+
+def _history(thread: Thread, seq: int | None) -> tuple[list[Thread], dict[UUID, int]]:
+    """The thread and its ancestors, and up to which seq each is seen."""
     segments = forks.get_segments(thread, up_to=seq)
     up_to = {part.thread: part.up_to_seq for part in segments}
     rows = Thread.objects.filter(id__in=up_to).exclude(id=thread.id)
-    ancestors = {row.id: row for row in rows} if len(up_to) > 1 else {}
-    for row in ancestors.values():
+    ancestors = [*rows] if len(up_to) > 1 else []
+    for row in ancestors:
         row.subject = thread.subject
-    threads = {each: ancestors.get(each, thread) for each in up_to}
-    scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
-    return _search([thread, *ancestors.values()], threads, request, scope)
+    return [thread, *ancestors], up_to
 
 
 def recall(
@@ -107,21 +152,29 @@ def recall(
 
     Four queries where nothing is new; linear in the subject's threads.
     """
-    rows = Thread.objects.filter(project=subject.project_id, subject=subject)
-    rows = rows.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
     wanted = request.query.filters.threads
+    named: set[str] | None = None
     if threads is not None or wanted:
-        rows = rows.filter(
-            name__in={*(threads or wanted)} & {*(wanted or threads or ())}
-        )
-    rows = rows.exclude(name__in=[*exclude]) if exclude else rows
-    found = list(rows.order_by("-listed_at", "id"))
-    for row in found:
-        row.subject = subject
+        named = {*(threads or wanted)} & {*(wanted or threads or ())}
+    found = _threads(subject, named=named, exclude=exclude)
     scope = Scope(
         up_to={row.id: row.head_seq for row in found}, versions=request.versions
     )
     return _search(found, {row.id: row for row in found}, request, scope)
+
+
+def _threads(
+    subject: Subject, *, named: set[str] | None = None, exclude: Sequence[str] = ()
+) -> list[Thread]:
+    """The subject's threads, the newest first."""
+    rows = Thread.objects.filter(project=subject.project_id, subject=subject)
+    rows = rows.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
+    rows = rows if named is None else rows.filter(name__in=named)
+    rows = rows.exclude(name__in=[*exclude]) if exclude else rows
+    found = list(rows.order_by("-listed_at", "id"))
+    for row in found:
+        row.subject = subject
+    return found
 
 
 def _search(

@@ -40,6 +40,7 @@ from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.search import recalls
 from memoryhub.vault.registry.lru import Lru
 
 #: Pages at home that a manifest may offer.
@@ -107,8 +108,8 @@ def pack(
     """Pack the request that this state leads to, after `before`.
 
     Counts and changes nothing. `thread` comes with its subject. Three queries for pages
-    at home, one for texts, and one more for each ancestor. Raises
-    packing.TooSmallError.
+    at home, one for texts, and one more for each ancestor; where an exchange begins
+    that may bring something along, those of a search. Raises packing.TooSmallError.
     """
     wanted = selection.wanted(state, options, home=list_home(thread, state))
     if before and before.home == thread.id:
@@ -118,6 +119,11 @@ def pack(
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
     wanted = selection.without(wanted, gone)
+    if selection.may_recall(wanted, state):
+        related = recalls.list_related(thread, state, wanted, opened)
+        brought = texts.opened(thread, [each.place for each in related])
+        there = tuple(each for each in related if each.place in brought)
+        wanted, opened = replace(wanted, related=there), {**opened, **brought}
 
     def count(page: Candidate) -> Count:
         entry, settings = state.paging.frames[page.page_id].entry, state.paging.settings
@@ -257,6 +263,7 @@ def fates(thread: Thread, found: Recorded) -> Fates:
     cuts = {
         ref.location(own)[:2]: ref.cut is not None
         for section in found.record.sections
+        if section.name != "recall"
         for ref in section.refs
     }
     fate: dict[str, bool] = {}

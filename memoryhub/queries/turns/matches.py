@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
-from memoryhub.kernel.search import parsing, terms
+from memoryhub.kernel.search import parsing
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.models.threads import Thread
@@ -24,8 +23,6 @@ BEST = 10
 #: Characters of a question whose words are looked for.
 READ = 20_000
 Standing = Literal["in", "shortened", "out"]
-#: What can be in a request by itself.
-_KINDS = Filters(kinds=frozenset(("message", "page")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +84,8 @@ def get_matches(thread: Thread, shown: Shown, exchange: Exchange) -> Matches:
 
 def words_of(question: str) -> SearchQuery:
     """Return the query of a question's words: no part of it is a filter. Pure."""
-    runs = terms.runs(question[:READ])
-    words = islice(dict.fromkeys(run.word for run in runs), parsing.MOST_TERMS)
-    return SearchQuery(words=tuple(words), filters=_KINDS)
+    words = parsing.words_of(question[:READ])[: parsing.MOST_TERMS]
+    return SearchQuery(words=words, filters=Filters(kinds=searching.FETCHED))
 
 
 def _standings(used: Iterable[Used]) -> dict[str, Standing]:
@@ -97,5 +93,6 @@ def _standings(used: Iterable[Used]) -> dict[str, Standing]:
     found: dict[str, Standing] = {}
     for each in used:
         if each.cut != 0:
-            found.setdefault(each.page_id, "in" if each.whole else "shortened")
+            whole = each.whole or found.get(each.page_id) == "in"
+            found[each.page_id] = "in" if whole else "shortened"
     return found

@@ -39,6 +39,7 @@ Cause = Literal[
     "entered",
     "budget",
     "manifest",
+    "recall",
     "rules",
     "tools",
     "same",
@@ -52,6 +53,7 @@ _OF_KIND: dict[str, Cause] = {
 }
 _SIDES: dict[str, Cause] = {
     "manifest": "manifest",
+    "recall": "recall",
     "rules": "rules",
     "tools": "tools",
 }

@@ -5,8 +5,8 @@ Never writes, and never packs: what was recorded is put together again or not sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -17,12 +17,23 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import costs
+from memoryhub.kernel.levels.contexts import Recall
+from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.cuts import Cut
-from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
+from memoryhub.kernel.paging import recall_use
+from memoryhub.kernel.search import excerpts
+from memoryhub.kernel.state.page_events import (
+    PageFaulted,
+    PageReferenced,
+    TurnBegan,
+    TurnPacked,
+)
 from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.state.state import Segment, ThreadState
+from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
@@ -102,6 +113,11 @@ class Used:
     range: tuple[int, int] | None
     #: What the state that was packed says of it; None when that held no such page.
     inclusion: Inclusion | None
+    #: Of what the turn brought along: how it was found, the words of the question that
+    #: stand in it, and whether somebody used it in time.
+    source: str = ""
+    shared: tuple[str, ...] = ()
+    used: bool = False
 
     @property
     def whole(self) -> bool:
@@ -260,7 +276,12 @@ def get_context(thread: Thread, n: int) -> Shown | None:
             )
             for s in recorded.record.sections
         ),
-        used=tuple(_used_in(recorded, opened, inclusions, inherited=own != thread.id)),
+        used=tuple(
+            _with_recall(
+                recorded,
+                _used_in(recorded, opened, inclusions, inherited=own != thread.id),
+            )
+        ),
         cuts=contexts.cuts_of(recorded, opened),
         request=whole.request,
         missing=whole.missing,
@@ -301,6 +322,48 @@ def _used_in(
             range=ranges[place - 1],
             inclusion=inclusion,
         )
+
+
+def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:
+    """Say of texts that the turn brought along why, and what became of them.
+
+    One query where there are any.
+    """
+    used, recall = [*found], recorded.record.recall
+    if recall is None:
+        yield from used
+        return
+    opening = next((each for each in used if each.section == "exchange"), None)
+    question = opening.text and words(opening.text.message) if opening else ""
+    wanted = {*_wanted(recorded, recall)}
+    brought = zip(recall.pages, recall.sources, strict=True)
+    for each in used:
+        if each.section != "recall":
+            yield each
+            continue
+        page_id, source = next(brought)
+        text = shown_text(each.text) if each.text else ""
+        yield replace(
+            each,
+            page_id=page_id or "",
+            source=source,
+            shared=tuple(excerpts.shared(question or "", text)),
+            used=page_id in wanted,
+        )
+
+
+def _wanted(recorded: Recorded, recall: Recall) -> Iterable[str | None]:
+    """Pages that somebody referred to or asked for while they were awaited."""
+    home, last = recorded.home, recall.turn + recall_use.TURNS
+    end = Turn.objects.filter(thread=home, n=last).values_list("seq", flat=True).first()
+    rows = Event.objects.filter(
+        thread=home,
+        page__in=[each for each in recall.pages if each],
+        seq__gt=recorded.seq,
+        type__in=(PageReferenced.event_type, PageFaulted.event_type),
+    )
+    rows = rows if end is None else rows.filter(seq__lt=end)
+    return rows.values_list("page", flat=True)
 
 
 def _rows(parts: Sequence[Segment], *, last: int | None, limit: int) -> list[Turn]:

@@ -246,7 +246,10 @@ def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
     uses.read(agent.prefix, state.subject)
     entry = pages.find_entry(state, command.page_id)
     events = receipt.all(PageFaulted)
-    level = events[0].level if events else state.paging.frames[entry.page_id].level
+    frame = state.paging.frames.get(entry.page_id)
+    # What the turn has brought along stands there whole, mapped or not.
+    shown = FULL if frame is None else frame.level
+    level = events[0].level if events else shown
     tier = state.paging.tier(entry.page_id) or entry.home
     left = selection.policies_of(state.paging)
     source = events[0].tier_before if events else tier

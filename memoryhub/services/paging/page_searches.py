@@ -14,14 +14,12 @@ from memoryhub.kernel.turns import searches
 from memoryhub.models.events import Event
 from memoryhub.queries.replay import states
 from memoryhub.queries.search.hits import Hit
-from memoryhub.queries.search.searching import SearchRequest, search_thread
+from memoryhub.queries.search.searching import FETCHED, SearchRequest, search_thread
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 
-#: What can be fetched, which is all that helps a model here.
-_KINDS = frozenset({"message", "page"})
 _NONE_LEFT = "No searches are left in this exchange."
 
 
@@ -55,7 +53,7 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
         return _Answer(Failure(_NONE_LEFT))
     try:
         request = SearchRequest.parse(
-            call.query, filters=Filters(kinds=_KINDS), limit=call.limit
+            call.query, filters=Filters(kinds=FETCHED), limit=call.limit
         )
     except InvalidError as refusal:
         return _Answer(Failure(f"{refusal.loc} takes {refusal.allowed}."))

@@ -34,7 +34,7 @@ CALL = asks("call_1", "note")
 @pytest.fixture(autouse=True)
 def thread(agent: Agent) -> None:
     """A page was fetched, and an agent's framework appended the call and its result."""
-    factories.make_thread(agent, user_id="ann")
+    factories.make_thread(agent, user_id="ann", recall="off")
     factories.make_page(agent, "note", text=TEXT, map=False)
     take(agent, name="before")
     question = NewTurn(slots=[make_slot("What is the secret?")])

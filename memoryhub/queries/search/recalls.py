@@ -1,0 +1,47 @@
+"""Recall: which earlier texts a turn may bring along unasked. Never writes."""
+
+from __future__ import annotations
+
+from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH
+from memoryhub.kernel.messages.words import words
+from memoryhub.kernel.packing import selection
+from memoryhub.kernel.packing.packing import Related, Wanted
+from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries.search import searching
+
+#: Texts that are opened for one turn at most; and the tokens that one takes at least,
+#: with the line about it.
+MOST, LEAST_TOKENS = 160, 25
+
+
+def list_related(
+    thread: Thread, state: ThreadState, wanted: Wanted, texts: Texts
+) -> list[Related]:
+    """List the texts that are most about the newest message of the user, best first.
+
+    Those that the request shows whole anyway are left out, and those of its exchange.
+    The queries of a search; opens nothing. `thread` comes with its subject.
+    """
+    newest = wanted.newest[0] if wanted.newest else None
+    opened = newest and texts.get(newest.full or newest.location)
+    if newest is None or opened is None:
+        return []
+    question, since = words(opened.message), wanted.since or 0
+    shown, found = selection.shown(wanted), list[Related]()
+    most = min(MOST, wanted.recall_tokens // LEAST_TOKENS)
+    subject = state.paging.settings.recall == "subject"
+    # Of nobody in particular, other threads may be anybody's.
+    everywhere = subject and not thread.subject.anonymous
+    for at in searching.list_places(
+        thread, question, seq=state.seq, everywhere=everywhere
+    ):
+        place = Location(at.thread, at.seq, FULL)
+        running = at.thread == thread.id and at.seq >= since
+        if not running and place not in shown:
+            found.append(Related(place, SEARCH if at.own else ELSEWHERE))
+        if len(found) >= most:
+            break
+    return found

@@ -1,0 +1,219 @@
+"""What a turn brings along unasked, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.paging.page_commands import DeletePage, FaultPage, ReferencePages
+from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced
+from memoryhub.queries.turns import contexts, turns
+from memoryhub.services.access.api_keys import Agent
+from tests.cast.erasings import erase
+from tests.cast.factories import append, get_thread, make_thread
+from tests.oracles.page_acts import act, make_pages, new_page
+from tests.services.acts import fork, paging
+from tests.services.turns.test_turns import begin, recorded
+
+pytestmark = pytest.mark.django_db
+
+FACT = "The kayak is stored behind the boathouse in Tromso. " + 25 * "It is green. "
+ASKED = "Where did I say that my kayak is?"
+FILLER = "Nothing of any use was said about the weather of the day. " * 6
+
+
+def talk(agent: Agent, name: str = "t-1", *, fact: str = FACT, **limits: Any) -> None:
+    """A thread from which a fact has left, and more than it since."""
+    user_id = limits.pop("user_id", None)
+    sizes = {"budget_tokens": 4_000, "reserved_tokens": 800} | limits
+    make_thread(agent, name, user_id=user_id, **sizes)
+    append(agent, name, "Good morning.", fact)
+    append(agent, name, *(f"{n} {FILLER}" for n in range(40)))
+
+
+def brought(request: bytes) -> str:
+    """The text of what a request's turn brought along; empty for nothing."""
+    said = json.loads(request)["messages"]
+    calls = {
+        call["id"]: call["function"]["name"]
+        for message in said
+        for call in message.get("tool_calls", ())
+    }
+    results = [each for each in said if each["role"] == "tool"]
+    found = [r["content"] for r in results if calls[r["tool_call_id"]] == "page_search"]
+    return "".join(found)
+
+
+def counts(agent: Agent, thread: str = "t-1") -> dict[str, int]:
+    found = dict(paging(agent, thread).counts)
+    return {name: n for name, n in found.items() if name.startswith("recall.")}
+
+
+def test_what_was_said_long_ago_is_there_again_when_it_is_asked_for(
+    agent: Agent,
+) -> None:
+    talk(agent)
+    begun = begin(agent, ASKED)
+    assert FACT in brought(begun.request)
+    assert "slot-1 · user" in brought(begun.request)
+    said = json.loads(begun.request)["messages"]
+    assert said[-1] == {"role": "user", "content": ASKED}
+    assert FACT in said[-2]["content"]
+    assert begun.tokens <= 4_000
+    assert counts(agent) == {"recall.brought.search": 1}
+
+
+@pytest.mark.parametrize("form", ["chat", "responses", "anthropic"])
+def test_recall_section_reassembles(agent: Agent, form: str) -> None:
+    talk(agent, format=form)
+    begun = begin(agent, ASKED)
+    assert FACT.encode() in begun.request
+    assert recorded(agent, begun.turn) == begun.request
+    (used,) = (each for each in _used(agent, begun.turn) if each.source)
+    assert used.range is not None
+    assert FACT.encode() in begun.request[slice(*used.range)]
+    assert (used.page_id, used.shared, used.used) == ("slot-1", ("kayak",), False)
+
+
+def _used(agent: Agent, turn: int) -> tuple[turns.Used, ...]:
+    shown = turns.get_context(get_thread(agent, "t-1"), turn)
+    assert shown is not None
+    return shown.used
+
+
+def test_recall_is_once_an_exchange(agent: Agent) -> None:
+    """An exchange keeps what it was given, whatever is said in it."""
+    talk(agent)
+    first = begin(agent, ASKED)
+    second = begin(agent, continues=True)
+    assert brought(second.request) == brought(first.request)
+    assert counts(agent) == {"recall.brought.search": 1}
+    third = begin(agent, "Thank you.")
+    assert FACT not in brought(third.request)
+
+
+def test_recall_never_repeats_the_request(agent: Agent) -> None:
+    talk(agent)
+    for question in (ASKED, "What of the weather of the day?", "And the kayak?"):
+        begun = begin(agent, question)
+        text = begun.request.decode()
+        for each in _used(agent, begun.turn):
+            if each.source and each.text:
+                assert text.count(json.dumps(each.text.content)[1:-1]) == 1
+        append(agent, "t-1", f"Hm. {FILLER}")
+
+
+def test_fetching_what_is_brought_along_is_free(agent: Agent) -> None:
+    talk(agent)
+    begin(agent, ASKED)
+    receipt = act(agent, FaultPage(page_id="slot-1", level=2))
+    assert not receipt.all(PageFaulted)
+    assert receipt.one(PageReferenced).page_id == "slot-1"
+    assert paging(agent).spent.faults == 0
+    assert counts(agent)["recall.used.search"] == 1
+
+
+def test_what_nobody_uses_within_three_turns_was_wasted(agent: Agent) -> None:
+    talk(agent)
+    asked = begin(agent, ASKED)
+    begin(agent, "Thanks.")
+    act(agent, ReferencePages(page_ids=("slot-1",), by="model"))
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
+    again = begin(agent, "Which kayak?")
+    assert FACT in brought(again.request)
+    for thanks in ("Thanks.", "Splendid.", "Superb."):
+        begin(agent, thanks)
+    assert counts(agent) == {
+        "recall.brought.search": 2,
+        "recall.used.search": 1,
+        "recall.wasted.search": 1,
+    }
+    (used,) = (each for each in _used(agent, asked.turn) if each.source)
+    assert used.used
+
+
+@pytest.mark.parametrize(
+    "limits", [{"recall": "off"}, {"recall_tokens": 0}, {"mode": "passive"}]
+)
+def test_nothing_is_brought_along_where_nobody_wants_it(
+    agent: Agent, limits: dict[str, Any]
+) -> None:
+    talk(agent, **limits)
+    assert FACT not in begin(agent, ASKED).request.decode()
+
+
+def test_what_is_brought_along_takes_no_more_than_it_may(agent: Agent) -> None:
+    talk(agent, recall_tokens=600)
+    begun = begin(agent, "kayak weather")
+    found = contexts.recorded(get_thread(agent, "t-1"), begun.turn).record
+    sizes = {section.name: section.tokens for section in found.sections}
+    assert 0 < sizes["recall"] <= 600
+    everything = {*paging(agent).frames}
+    assert everything <= {*begun.included, *(cut.page_id for cut in begun.cut)}
+
+
+def test_other_threads_are_looked_through_where_they_are_the_same_persons(
+    agent: Agent,
+) -> None:
+    make_thread(agent, "before", user_id="ann")
+    append(agent, "before", FACT)
+    make_thread(agent, "bob", user_id="bob")
+    append(agent, "bob", "The kayak of Bob.")
+    make_thread(agent, "t-1", user_id="ann", recall="subject")
+    begun = begin(agent, ASKED)
+    assert "an earlier thread · user" in brought(begun.request)
+    assert FACT in brought(begun.request)
+    assert "Bob" not in brought(begun.request)
+    assert recorded(agent, begun.turn) == begun.request
+    # Of nobody in particular, other threads may be anybody's.
+    append(agent, "anyone", FACT)
+    make_thread(agent, "nobody", recall="subject")
+    assert brought(begin(agent, ASKED, thread="nobody").request) == ""
+
+
+def test_a_fork_is_brought_what_it_inherits(agent: Agent) -> None:
+    talk(agent)
+    sizes: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
+    fork(agent, "t-1", "child", **sizes)
+    begun = begin(agent, ASKED, thread="child")
+    assert "slot-1 · user" in brought(begun.request)
+    assert recorded(agent, begun.turn, "child") == begun.request
+
+
+def test_what_is_deleted_is_not_brought_along(agent: Agent) -> None:
+    make_thread(agent, budget_tokens=4_000, reserved_tokens=800)
+    make_pages(agent, new_page("note", FACT))
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
+    first = begin(agent, ASKED)
+    assert "note · " in brought(first.request)
+    act(agent, DeletePage(page_id="note"))
+    assert not paging(agent).brought
+    assert not paging(agent).beside
+    assert FACT not in begin(agent, continues=True).request.decode()
+    assert FACT not in begin(agent, ASKED).request.decode()
+
+
+def test_what_is_erased_is_not_brought_along(agent: Agent) -> None:
+    talk(agent)
+    first = begin(agent, ASKED)
+    thread = get_thread(agent, "t-1")
+    erase(thread, (3, 3))
+    assert FACT not in begin(agent, continues=True).request.decode()
+    assert FACT not in begin(agent, ASKED).request.decode()
+    shown = turns.get_context(get_thread(agent, "t-1"), first.turn)
+    assert shown is not None
+    assert (shown.request, shown.missing) == (None, ("slot-1",))
+    (used,) = (each for each in shown.used if each.source)
+    assert (used.page_id, used.gone, used.shared) == ("slot-1", True, ())
+
+
+def test_a_forgotten_thread_brings_nothing_along(agent: Agent) -> None:
+    make_thread(agent, "before", user_id="ann")
+    append(agent, "before", FACT)
+    make_thread(agent, "t-1", user_id="ann", recall="subject")
+    assert FACT in begin(agent, ASKED).request.decode()
+    before = get_thread(agent, "before")
+    erase(before, (1, before.head_seq))
+    assert FACT not in begin(agent, ASKED).request.decode()
