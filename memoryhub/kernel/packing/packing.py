@@ -176,9 +176,10 @@ def _attempt(
     wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
 ) -> Attempt[Packed]:
     packer = _Packer(wanted, texts, tokenizer.count)
+    packer.bring(limit)
     sides, first, room = packer.framed(limit)
     units = packer.units(first)
-    sides, room = packer.recalled(sides, units, room)
+    sides, room = packer.recalled(sides, room)
 
     def make(taken: Taken) -> Packed:
         # All else of its exchange came after the newest message of the user.
@@ -202,6 +203,7 @@ class _Packer:
 
     def __init__(self, wanted: Wanted, texts: Texts, count: Count) -> None:
         self.wanted, self.texts, self.count = wanted, texts, count
+        self.recall, self.brought = wanted.recall, wanted.recalled
         #: What is asked for again and again while units are made and written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
         self.shown_pages: dict[Ref, ShownPage | Plain] = {}
@@ -246,27 +248,25 @@ class _Packer:
     def _newest_cost(self, choice: Choice) -> int:
         return self._counted([choice]) if self.wanted.exact else _cost(choice)
 
-    def recalled(
-        self, sides: _Sides, units: Sequence[Unit], room: int
-    ) -> tuple[_Sides, int]:
-        """Return the sides with what the turn brings along, and the room left.
+    def bring(self, limit: int) -> None:
+        """Choose what the turn brings along, which an exchange keeps from its start.
 
-        It never takes the place of a page, or what stands before it would change; and
-        an exchange keeps what it was given.
+        It never takes the place of a page, or what stands before it would change.
         """
         wanted = self.wanted
-        if sides.rules is None:
+        if not wanted.continues and wanted.related:
+            pages = (*wanted.system, *wanted.candidates)
+            left = limit - wanted.reserved_tokens - sum(each.cost for each in pages)
+            self.recall, self.brought = self._related(min(left, wanted.recall_tokens))
+
+    def recalled(self, sides: _Sides, room: int) -> tuple[_Sides, int]:
+        """Return the sides with what the turn brings along, and the room left."""
+        if sides.rules is None or self.recall is None or not self.brought:
             return sides, room
-        recall, refs = wanted.recall, wanted.recalled
-        if not wanted.continues:
-            left = room - sum(unit.cost for unit in units)
-            recall, refs = self._related(min(left, wanted.recall_tokens))
-        if recall is None or not refs:
-            return sides, room
-        tokens = self._recall_tokens(recall, refs)
+        tokens = self._recall_tokens(self.recall, self.brought)
         if tokens > room:
             return sides, room
-        sides = sides._replace(recall=recall, recalled=refs)
+        sides = sides._replace(recall=self.recall, recalled=self.brought)
         return sides._replace(tokens=sides.tokens + tokens), room - tokens
 
     def _related(self, room: int) -> tuple[Recall | None, tuple[Ref, ...]]:
@@ -358,6 +358,8 @@ class _Packer:
     def _fitted(self, fixed: int, limit: int) -> Manifest | None:
         """The manifest with as many rows as its reserved room holds, or without."""
         wanted = self.wanted
+        brought = {*self.recall.pages} if self.recall else set()
+        rows = [row for row in wanted.available if row.page_id not in brought]
         bare = Manifest(
             thread=wanted.thread_name,
             turn=wanted.turn,
@@ -367,7 +369,7 @@ class _Packer:
         fit = partial(
             manifest.fitted,
             bare,
-            pages=len(wanted.available) + wanted.unlisted,
+            pages=len(rows) + wanted.unlisted,
             texts=self.texts,
             thread=wanted.thread,
             count=self.count,
@@ -376,7 +378,7 @@ class _Packer:
         # Never more than half of what a small budget leaves: pages go first.
         left = (limit - fixed) // 2
         room = min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
-        return fit(rows=wanted.available, room=room) or fit(room=left)
+        return fit(rows=rows, room=room) or fit(room=left)
 
     def units(self, first: object | None) -> list[Unit]:
         """Return all units that may stand beside the newest message, in order."""

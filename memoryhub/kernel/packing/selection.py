@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -197,16 +197,34 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
     )
 
 
-def may_recall(wanted: Wanted, state: ThreadState) -> bool:
-    """Return whether the exchange begins here, and something of the thread is away."""
+def looks_back(wanted: Wanted, state: ThreadState) -> bool:
+    """Return whether an exchange begins here, and something it may need is away."""
     paging = state.paging
     begins = wanted.since is not None and not wanted.continues
-    if not begins or wanted.mode == "passive" or not wanted.recall_tokens:
+    if not begins or wanted.mode == "passive":
         return False
     if paging.settings.recall == "subject":
         return True
     whole = sum(not frame.level and not frame.parts for frame in values(paging.frames))
     return whole < paging.pages
+
+
+def offering(
+    wanted: Wanted, pages: Sequence[str], entries: Mapping[str, Entry]
+) -> Wanted:
+    """Return the same with a manifest that offers these pages first, in their order.
+
+    `entries` are those of them that it would not have offered.
+    """
+    own = wanted.thread
+    rows = {row.page_id: row for row in wanted.available}
+    rows |= {name: row(at, tier=at.home, own=own) for name, at in entries.items()}
+    first = [rows.pop(each) for each in dict.fromkeys(pages) if each in rows]
+    return replace(
+        wanted,
+        available=(*first, *rows.values()),
+        unlisted=wanted.unlisted - len(entries),
+    )
 
 
 def shown(wanted: Wanted) -> set[Location]:

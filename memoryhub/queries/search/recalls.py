@@ -12,15 +12,15 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
 
-#: Texts that are opened for one turn at most; and the tokens that one takes at least,
-#: with the line about it.
-MOST, LEAST_TOKENS = 160, 25
+#: Texts that are opened for one turn: enough for a manifest, and for what may be
+#: brought along, of which each takes so many tokens with the line about it.
+LEAST, MOST, LEAST_TOKENS = 50, 160, 25
 
 
 def list_related(
     thread: Thread, state: ThreadState, wanted: Wanted, texts: Texts
 ) -> list[Related]:
-    """List the texts that are most about the newest message of the user, best first.
+    """List the texts away that are most about the user's newest message, best first.
 
     Those that the request shows whole anyway are left out, and those of its exchange.
     The queries of a search; opens nothing. `thread` comes with its subject.
@@ -31,7 +31,7 @@ def list_related(
         return []
     question, since = words(opened.message), wanted.since or 0
     shown, found = selection.shown(wanted), list[Related]()
-    most = min(MOST, wanted.recall_tokens // LEAST_TOKENS)
+    most = max(LEAST, min(MOST, wanted.recall_tokens // LEAST_TOKENS))
     subject = state.paging.settings.recall == "subject"
     # Of nobody in particular, other threads may be anybody's.
     everywhere = subject and not thread.subject.anonymous

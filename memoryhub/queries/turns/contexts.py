@@ -6,6 +6,7 @@ Never writes, and never runs a policy on what was recorded.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -15,6 +16,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
+from memoryhub.kernel.levels.recalls import ELSEWHERE
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import (
     context_records,
@@ -26,7 +28,7 @@ from memoryhub.kernel.packing import (
 )
 from memoryhub.kernel.packing.choosing import Candidate
 from memoryhub.kernel.packing.cuts import Cut, cuts
-from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.packing.packing import Packed, Wanted
 from memoryhub.kernel.packing.prefixes import Request
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.page_events import TurnPacked
@@ -119,11 +121,15 @@ def pack(
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
     tokenizer = tokenizers.of(thread)
     wanted = selection.without(wanted, gone)
-    if selection.may_recall(wanted, state):
+    if selection.looks_back(wanted, state):
         related = recalls.list_related(thread, state, wanted, opened)
-        brought = texts.opened(thread, [each.place for each in related])
-        there = tuple(each for each in related if each.place in brought)
-        wanted, opened = replace(wanted, related=there), {**opened, **brought}
+        opened |= texts.opened(thread, [each.place for each in related])
+        wanted = replace(wanted, related=tuple(r for r in related if r.place in opened))
+        wanted = _offering_related(thread, state, wanted, opened)
+        rows = [row.location(thread.id) for row in wanted.available]
+        opened |= texts.opened(thread, [row for row in rows if row not in opened])
+        gone = {row for row in rows if row not in opened}
+        wanted = selection.without(wanted, gone)
 
     def count(page: Candidate) -> Count:
         entry, settings = state.paging.frames[page.page_id].entry, state.paging.settings
@@ -135,6 +141,23 @@ def pack(
 
     wanted = selection.placed(wanted, opened, count)
     return packing.pack(wanted, opened, tokenizer=tokenizer)
+
+
+def _offering_related(
+    thread: Thread, state: ThreadState, wanted: Wanted, opened: Texts
+) -> Wanted:
+    """What a manifest offers is what fits the newest message best. Two queries."""
+    own = (each for each in wanted.related if each.source != ELSEWHERE)
+    pages = [opened[each.place].page_id for each in own][:OFFERED]
+    known = {row.page_id for row in wanted.available}
+    paging = state.paging
+    away = [
+        each
+        for each in dict.fromkeys(pages)
+        if each not in known and each not in paging.frames and each not in paging.hot
+    ]
+    entries = {each.page_id: each for each in _entries(thread, state, away)}
+    return selection.offering(wanted, pages, entries)
 
 
 def list_home(
@@ -155,6 +178,13 @@ def list_home(
     # whole row costs fifty times as much.
     newest = rows.order_by("-seq").values_list("page_id", flat=True)
     ids = [each for each in newest[: limit + len(held)] if each not in held][:limit]
+    return _entries(thread, state, ids)
+
+
+def _entries(thread: Thread, state: ThreadState, ids: Sequence[str]) -> list[Entry]:
+    """The pages of these ids that are there, in their order. Two queries."""
+    if not ids:
+        return []
     # By the key alone: asked for an order, or up to a seq, SQLite walks the pages of
     # the whole thread by it.
     made = Page.objects.filter(thread=thread, page_id__in=ids)

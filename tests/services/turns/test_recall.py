@@ -134,6 +134,23 @@ def test_what_nobody_uses_within_three_turns_was_wasted(agent: Agent) -> None:
     assert used.used
 
 
+@pytest.mark.parametrize("recall", ["thread", "off"])
+def test_a_manifest_offers_what_fits_the_question_first(
+    agent: Agent, recall: str
+) -> None:
+    """And not again what the turn has brought along."""
+    talk(agent, recall=recall, budget_tokens=6_000, reserved_tokens=1_600)
+    append(agent, "t-1", "The other kayak. " + 900 * "It is red. ")
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(60)))
+    begun = begin(agent, ASKED)
+    record = contexts.recorded(get_thread(agent, "t-1"), begun.turn).record
+    assert record.manifest is not None
+    offered = [row.page_id for row in record.manifest.rows]
+    first = ["slot-42"] if recall == "thread" else ["slot-1", "slot-42"]
+    assert sorted(offered[: len(first)]) == sorted(first)
+    assert len(offered) == len({*offered})
+
+
 @pytest.mark.parametrize(
     "limits", [{"recall": "off"}, {"recall_tokens": 0}, {"mode": "passive"}]
 )
