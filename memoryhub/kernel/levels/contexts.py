@@ -129,6 +129,8 @@ class Manifest:
     rows: tuple[Row, ...] = ()
     #: How many pages could be fetched but are not listed.
     omitted: int = 0
+    #: Its hints have words that tell a page from others. Journals from before do not.
+    telling: bool = False
 
 
 class Recall(NamedTuple):

@@ -6,6 +6,7 @@ Pure. Hints tell where to look; they are cut short, and never evidence.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -23,6 +24,10 @@ from memoryhub.kernel.text.json_text import dumped, in_string, inert
 MAX_ROWS = 50
 MAX_TOKENS = 2_000
 HINT_CHARS = 120
+#: Of what tells pages apart: how many words, of how many characters at most, and how
+#: far a text is read for them. It is kept in `Opened.shown`, below all levels.
+_WORDS, _LONGEST, _READ, _TELLING = 5, 24, 2_000, -1
+_WORD = re.compile(r"[^\W_](?:[\w.@/:-]*[^\W_])?")
 PREFER_LEVELS = [2, 1, 0]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -30,17 +35,22 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 def offered_text(manifest: Manifest, *, texts: Texts, thread: UUID) -> str:
     """Return the text of a `page_list` result, which never changes in an exchange."""
-    rows = [available(row, texts[row.location(thread)]) for row in manifest.rows]
+    rows = [
+        available(row, texts[row.location(thread)], telling=manifest.telling)
+        for row in manifest.rows
+    ]
     return dumped({"available_pages": rows, "omitted": manifest.omitted})
 
 
-def available(row: Row, opened: Opened) -> dict[str, Any]:
+def available(row: Row, opened: Opened, *, telling: bool = True) -> dict[str, Any]:
+    made = opened.content if row.key == HINT else hint(opened, level=row.key)
+    words = telling_words(opened, row.key, made) if telling and row.key != HINT else ""
     return {
         "page_id": row.page_id,
         "modality": opened.modality,
         "tier": row.tier,
         "levels": [int(digit) for digit in row.levels],
-        "hint": opened.content if row.key == HINT else hint(opened, level=row.key),
+        "hint": f"{made} … {words}" if words else made,
     }
 
 
@@ -53,6 +63,33 @@ def hint(opened: Opened, *, level: int = FULL) -> str:
     if opened.modality in ("text", "structured"):
         return label + _beginning(body(opened, level=level))
     return label + media(opened)[:HINT_CHARS]
+
+
+def telling_words(opened: Opened, level: int, made: str) -> str:
+    """Return a few words that tell a page from others which begin as it does.
+
+    Those of its first 2,000 characters that stand in no hint of how it begins: with
+    figures, then with capitals, then the longest. Kept with the opened text.
+    """
+    if (kept := opened.shown.get(_TELLING - level)) is not None:
+        return kept
+    text = text_at(opened, level=level)
+    if text is None:
+        structured = opened.modality == "structured"
+        text = dumped(body(opened, level=level)) if structured else ""
+    found = [
+        word
+        for word in dict.fromkeys(_WORD.findall(text[:_READ]))
+        if len(word) <= _LONGEST and word not in made
+    ]
+    best = {*sorted(found, key=_ordinariness)[:_WORDS]}
+    words = opened.shown[_TELLING - level] = " ".join(w for w in found if w in best)
+    return words
+
+
+def _ordinariness(word: str) -> tuple[bool, bool, int]:
+    figures = any(map(str.isdigit, word))
+    return not figures, word.islower(), -len(word)
 
 
 def fitted(
@@ -72,7 +109,7 @@ def fitted(
     """
 
     def cost(row: Row) -> int:
-        listed = available(row, texts[row.location(thread)])
+        listed = available(row, texts[row.location(thread)], telling=manifest.telling)
         return count(in_string(inert(dumped(listed))) + ",")
 
     left = room - count(in_string(inert(_recorded(manifest, omitted=pages))))

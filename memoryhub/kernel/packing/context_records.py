@@ -108,6 +108,7 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
             for row in manifest.rows
         ],
         omitted=manifest.omitted,
+        telling=manifest.telling,
     )
 
 
@@ -176,4 +177,5 @@ def _manifest(body: ManifestBody, thread_name: str) -> contexts.Manifest:
             for row in body.rows
         ),
         omitted=body.omitted,
+        telling=body.telling,
     )

@@ -365,6 +365,7 @@ class _Packer:
             turn=wanted.turn,
             mapped=wanted.mapped,
             policies=wanted.policies,
+            telling=True,
         )
         fit = partial(
             manifest.fitted,

@@ -52,3 +52,5 @@ class ManifestBody(Body):
     policies: list[Flag | Count]
     rows: list[OfferedBody]
     omitted: Count
+    #: Hints have words that tell a page from others.
+    telling: Flag = False

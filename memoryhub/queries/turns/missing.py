@@ -307,9 +307,12 @@ class _Facts:
 
 
 def _offers(shown: Shown) -> Iterator[tuple[str, Offer]]:
-    record, own = shown.recorded.record, shown.recorded.home.id
-    rows = record.manifest.rows if record.manifest else ()
+    offered, own = shown.recorded.record.manifest, shown.recorded.home.id
+    rows = offered.rows if offered else ()
     for n, row in enumerate(rows, start=1):
         opened = shown.texts.get(row.location(own))
-        hint = None if opened is None else manifest.available(row, opened)["hint"]
+        hint = None
+        if offered and opened:
+            listed = manifest.available(row, opened, telling=offered.telling)
+            hint = listed["hint"]
         yield row.page_id, Offer(row=n, rows=len(rows), hint=hint)

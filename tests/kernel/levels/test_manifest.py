@@ -119,6 +119,20 @@ def test_a_page_without_a_hint_is_hinted_by_how_it_begins(
     assert manifest.hint(page) == hint
 
 
+def test_results_of_one_tool_can_be_told_apart() -> None:
+    """Their hints begin alike; figures, capitals and long words behind tell more."""
+    head = '{"status": "found", "carrier": "the same for each", "remarks": "' + "-" * 90
+    texts = [f'{head}", "flight": "HAT{n:03}", "to": "Oslo"}}' for n in range(150)]
+    row = Row("a", "home", "0", 9)
+    pages = [opened(text, role="tool", slot=n) for n, text in enumerate(texts)]
+    hints = {manifest.available(row, page)["hint"] for page in pages}
+    assert len(hints) == 150
+    assert min(hints).endswith(" … flight HAT000 Oslo")
+    # As it was said in journals from before.
+    plain = manifest.available(row, pages[0], telling=False)["hint"]
+    assert plain == manifest.hint(pages[0])
+
+
 def test_the_agents_own_hint_goes_first() -> None:
     row = Row("a", "L1", "02", 9, HINT, ANCESTOR)
     texts = {Location(ANCESTOR, 9, HINT): opened("Ask me about May")}
