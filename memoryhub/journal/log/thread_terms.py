@@ -67,7 +67,7 @@ def read(thread: Thread, span: Span, *, most: int) -> Found:
     it has values.
     """
     first, last = span
-    reading = _Reading.start(thread, last)
+    reading = _Reading.start(thread, span)
     records, upto, ending, opened = list[Record](), last, False, 0
     for row in _rows(thread.id, first, last):
         if opened >= most:
@@ -103,22 +103,25 @@ class _Reading:
     """What it takes to read a thread's events as records."""
 
     opener: Any
-    #: Seqs at which turns began, and the number of the first.
+    #: Seqs at which turns of the run began, and the number of the first.
     turns: Sequence[int]
     first_turn: int
     #: Seqs of values that expire.
     passing: Collection[int]
 
     @classmethod
-    def start(cls, thread: Thread, last: int) -> _Reading:
+    def start(cls, thread: Thread, span: Span) -> _Reading:
         address = _address(thread, 0, payloads.Purpose.PAYLOAD)
         key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
-        turns = Turn.objects.filter(thread=thread, seq__lte=last).order_by("n")
-        began = [*turns.values_list("n", "seq")]
+        turns = Turn.objects.filter(thread=thread).order_by("n")
+        began = [*turns.filter(seq__range=span).values_list("n", "seq")]
+        before = None
+        if not began:
+            before = turns.filter(seq__lt=span[0]).values_list("n", flat=True).last()
         return cls(
             opener=payloads.opener(key, address),
             turns=[seq for _, seq in began],
-            first_turn=began[0][0] if began else thread.turn_count + 1,
+            first_turn=began[0][0] if began else (before or thread.turn_count) + 1,
             passing=_passing(thread.id),
         )
 

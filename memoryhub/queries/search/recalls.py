@@ -35,7 +35,7 @@ def list_related(
     subject = state.paging.settings.recall == "subject"
     # Of nobody in particular, other threads may be anybody's.
     everywhere = subject and not thread.subject.anonymous
-    for at in searching.list_places(
+    for at in searching.iter_places(
         thread, question, seq=state.seq, everywhere=everywhere
     ):
         place = Location(at.thread, at.seq, FULL)

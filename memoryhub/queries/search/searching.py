@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
@@ -102,14 +102,14 @@ def search_thread(
     return _search(rows, {row.id: row for row in rows}, request, scope)
 
 
-def list_places(
+def iter_places(
     thread: Thread, text: str, *, seq: int, everywhere: bool
-) -> list[Place]:
-    """List messages and pages that a text is most about, best first, as of an event.
+) -> Iterator[Place]:
+    """Iterate over what a text is most about, best first, as of an event.
 
-    Up to 5,000, in the thread and what it inherits, or `everywhere` in its subject's
-    threads. None is opened: who does sees whether it is there still. `thread` comes
-    with its subject. Five queries where nothing is new.
+    Messages and pages, up to 5,000, in the thread and what it inherits, or `everywhere`
+    in its subject's threads. None is opened: who does sees whether it is there still.
+    `thread` comes with its subject. Five queries where nothing is new.
     """
     rows, up_to = _history(thread, seq)
     scope = Scope(up_to=up_to, lineage=True)
@@ -124,10 +124,10 @@ def list_places(
         scope = replace(scope, gone=_erased(index, scope))
     words = ranking.rarest(index, parsing.words_of(text), parsing.MOST_TERMS)
     query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
-    found = index.records[ranking.rank(index, query, scope, "best").places]
-    ids = (index.threads[each] for each in found["thread"].tolist())
-    seqs = found["seq"].tolist()
-    return [Place(home, at, home in up_to) for home, at in zip(ids, seqs, strict=True)]
+    for at in ranking.rank(index, query, scope, "best").places:
+        record = index.records[at]
+        home = index.threads[int(record["thread"])]
+        yield Place(home, int(record["seq"]), home in up_to)
 
 
 def _history(thread: Thread, seq: int | None) -> tuple[list[Thread], dict[UUID, int]]:
