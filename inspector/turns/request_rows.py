@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
 from inspector.turns.turns import ROW_CHARS
+from memoryhub.kernel.levels import recalls
 from memoryhub.kernel.packing.cuts import Cut
 from memoryhub.queries.turns.inclusions import Cause
 from memoryhub.queries.turns.turns import RequestSection, Shown, Used
@@ -29,7 +30,12 @@ _GROUPS = {
 ROLES = ("user", "assistant", "tool", "system")
 #: How what a turn brought along was found; the words it shares with the question
 #: follow.
-_SOURCES = {"search": "found by", "elsewhere": "in an earlier thread, found by"}
+_SOURCES = {
+    "search": "found by",
+    "elsewhere": "in an earlier thread, found by",
+    "summary": "the newest summary",
+    "claim": "a claim that is used often",
+}
 #: Of those, how many are shown.
 WORDS = 6
 _RULES = {
@@ -224,7 +230,8 @@ def _cell(
 def _reason(used: Used) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
-        return _SOURCES[used.source], ", ".join(used.shared[:WORDS])
+        found = used.source not in recalls.PREFETCHED
+        return _SOURCES[used.source], ", ".join(used.shared[:WORDS]) if found else ""
     if used.cut == 0:
         return "only named", "what it said has left"
     if used.level:

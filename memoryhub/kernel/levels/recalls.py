@@ -6,6 +6,7 @@ that of whoever said them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from memoryhub.kernel.levels.lines import shown_text
@@ -13,11 +14,36 @@ from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.pages import FULL
 
 #: How a text was found: by the words of the newest message, in the thread or in another
-#: one of its subject.
+#: one of its subject; or without them, as the newest summary, or a claim that is used.
 SEARCH, ELSEWHERE = "search", "elsewhere"
-SOURCES = (SEARCH, ELSEWHERE)
+SUMMARY, CLAIM = "summary", "claim"
+PREFETCHED = (SUMMARY, CLAIM)
+SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED)
 #: What the call says that it looks for.
 QUERY = "what the next message is about"
+
+
+#: By language, what somebody says who speaks of what was said before.
+_PHRASES = {
+    "en": (
+        *("as we said", "as we discussed", "as i said", "as i told you", "you told me"),
+        *("remember when", "do you remember", "that decision about", "go back to"),
+        *("we talked about", "we agreed", "we decided", "last time", "earlier you"),
+    ),
+    "de": (
+        *("wie gesagt", "wie besprochen", "wie ich sagte", "erinnerst du dich"),
+        *("weißt du noch", "letztes mal", "wir hatten beschlossen", "zurück zu"),
+    ),
+    "fr": ("comme on a dit", "comme je disais", "tu te souviens", "la dernière fois"),
+    "es": ("como dijimos", "como te dije", "te acuerdas", "la última vez"),
+}
+_ANY = "|".join(re.escape(each) for said in _PHRASES.values() for each in said)
+_SPOKEN = re.compile(rf"\b(?:{_ANY})\b")
+
+
+def speaks_of_before(question: str) -> bool:
+    """Return whether a message speaks of what was said before, by its phrases."""
+    return _SPOKEN.search(" ".join(question.casefold().split())) is not None
 
 
 def text(found: Sequence[Opened], sources: Sequence[str]) -> str:

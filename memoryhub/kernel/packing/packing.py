@@ -111,6 +111,8 @@ class Wanted:
     #: Texts that may be brought along unasked, best first, and the most they may take.
     related: tuple[Related, ...] = ()
     recall_tokens: int = 0
+    #: Of those, what those may take that no word of the message has found.
+    prefetch_tokens: int = 0
     #: Costs are to be counted, since those the pages come with were too low.
     exact: bool = False
 
@@ -273,12 +275,16 @@ class _Packer:
         """The best texts that so many tokens hold, oldest first."""
         wanted, chosen = self.wanted, list[Related]()
         room -= self._recall_tokens(Recall(wanted.turn, (), ()), ())
+        unasked = wanted.prefetch_tokens
         for each in wanted.related:
             opened = self.texts[each.place]
             cost = self.count(in_string("\n\n" + recalls.entry(opened, each.source)))
-            if cost <= room:
-                chosen.append(each)
-                room -= cost
+            prefetched = each.source in recalls.PREFETCHED
+            if cost > (min(room, unasked) if prefetched else room):
+                continue
+            chosen.append(each)
+            room -= cost
+            unasked -= cost if prefetched else 0
         chosen.sort(key=lambda each: each.place.seq)
         chosen.sort(key=lambda each: self.texts[each.place].at or _LONG_AGO)
         own = wanted.thread

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, tools
+from memoryhub.kernel.levels import block_lines, recalls, tools
 from memoryhub.kernel.levels.block_lines import Carried
 from memoryhub.kernel.levels.contexts import Policies, Record, Row, Texts
 from memoryhub.kernel.levels.levels import producible
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
-from memoryhub.kernel.packing.packing import Wanted
+from memoryhub.kernel.packing.packing import Related, Wanted
 from memoryhub.kernel.paging import pins, precedence, weights
 from memoryhub.kernel.paging.precedence import Precedence
 from memoryhub.kernel.state import policies
@@ -25,9 +25,12 @@ from memoryhub.kernel.state.pages import (
     slot_page_id,
     system_prompt,
 )
-from memoryhub.kernel.state.paging import Frame, Paging, values
+from memoryhub.kernel.state.paging import Frame, Hot, Paging, values
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.state import ThreadState
+
+#: Claims that a turn may bring along though nobody asks for them.
+CLAIMS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +210,27 @@ def looks_back(wanted: Wanted, state: ThreadState) -> bool:
         return True
     whole = sum(not frame.level and not frame.parts for frame in values(paging.frames))
     return whole < paging.pages
+
+
+def prefetched(wanted: Wanted, state: ThreadState) -> list[Related]:
+    """List what an exchange may need whatever it asks: a summary, claims that are used.
+
+    The newest summary, and the three claims that were referred to most; as far as they
+    are at hand but not shown whole.
+    """
+    paging, whole = state.paging, shown(wanted)
+    pages: list[Frame | Hot] = [*values(paging.frames), *values(paging.hot)]
+    away = [each for each in pages if each.entry.full.location not in whole]
+    summaries = [each for each in pages if each.entry.type == "summary"]
+    newest = max(summaries, key=lambda each: each.entry.created_seq, default=None)
+    # To be made is a reference, too.
+    claims = [
+        each for each in away if each.entry.type == "claim" and each.references > 1
+    ]
+    claims.sort(key=lambda each: (-each.references, -each.referenced_seq))
+    found = [(each, recalls.SUMMARY) for each in away if each is newest]
+    found += [(each, recalls.CLAIM) for each in claims[:CLAIMS]]
+    return [Related(each.entry.full.location, source) for each, source in found]
 
 
 def offering(

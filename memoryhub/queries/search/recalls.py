@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from memoryhub.kernel.levels import recalls
 from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH
 from memoryhub.kernel.messages.words import words
@@ -17,19 +20,37 @@ from memoryhub.queries.search import searching
 LEAST, MOST, LEAST_TOKENS = 50, 160, 25
 
 
-def list_related(
+def looking_back(
     thread: Thread, state: ThreadState, wanted: Wanted, texts: Texts
+) -> Wanted:
+    """Return the same with what its exchange may be brought, by its newest message.
+
+    What no word of it has found takes a quarter of the tokens, or all if the message
+    speaks of what was said before. The queries of a search; opens nothing.
+    """
+    newest = wanted.newest[0] if wanted.newest else None
+    opened = newest and texts.get(newest.full or newest.location)
+    if opened is None:
+        return wanted
+    question, tokens = words(opened.message), wanted.recall_tokens
+    first = selection.prefetched(wanted, state)
+    there = {each.place for each in first}
+    found = _list_related(thread, state, wanted, question)
+    return replace(
+        wanted,
+        related=(*first, *(each for each in found if each.place not in there)),
+        prefetch_tokens=tokens if recalls.speaks_of_before(question) else tokens // 4,
+    )
+
+
+def _list_related(
+    thread: Thread, state: ThreadState, wanted: Wanted, question: str
 ) -> list[Related]:
     """List the texts away that are most about the user's newest message, best first.
 
     Those that the request shows whole anyway are left out, and those of its exchange.
-    The queries of a search; opens nothing. `thread` comes with its subject.
     """
-    newest = wanted.newest[0] if wanted.newest else None
-    opened = newest and texts.get(newest.full or newest.location)
-    if newest is None or opened is None:
-        return []
-    question, since = words(opened.message), wanted.since or 0
+    since = wanted.since or 0
     shown, found = selection.shown(wanted), list[Related]()
     most = max(LEAST, min(MOST, wanted.recall_tokens // LEAST_TOKENS))
     subject = state.paging.settings.recall == "subject"

@@ -122,7 +122,8 @@ def pack(
     tokenizer = tokenizers.of(thread)
     wanted = selection.without(wanted, gone)
     if selection.looks_back(wanted, state):
-        related = recalls.list_related(thread, state, wanted, opened)
+        wanted = recalls.looking_back(thread, state, wanted, opened)
+        related = wanted.related
         opened |= texts.opened(thread, [each.place for each in related])
         wanted = replace(wanted, related=tuple(r for r in related if r.place in opened))
         wanted = _offering_related(thread, state, wanted, opened)

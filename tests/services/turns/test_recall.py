@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.paging.page_commands import DeletePage, FaultPage, ReferencePages
+from memoryhub.kernel.paging.page_commands import (
+    DeletePage,
+    EvictPage,
+    FaultPage,
+    ReferencePages,
+)
 from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced
 from memoryhub.queries.turns import contexts, turns
 from memoryhub.services.access.api_keys import Agent
@@ -132,6 +137,33 @@ def test_what_nobody_uses_within_three_turns_was_wasted(agent: Agent) -> None:
     }
     (used,) = (each for each in _used(agent, asked.turn) if each.source)
     assert used.used
+
+
+def claim(page_id: str, text: str) -> Any:
+    return new_page(page_id, text, type="claim")
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [("What next?", ["seats"]), ("As we said, go on.", ["seats", "meals"])],
+)
+def test_claims_that_are_used_come_along_unasked(
+    agent: Agent, question: str, found: list[str]
+) -> None:
+    """A quarter of the room is theirs; all of it if somebody speaks of before."""
+    sizes: dict[str, Any] = {"budget_tokens": 8_000, "reserved_tokens": 800}
+    make_thread(agent, **sizes, auto_pin_claims=False, auto_pin_turns=0)
+    for name, fact in (("seats", "Seats "), ("meals", "Meals "), ("pets", "Pets ")):
+        make_pages(agent, claim(name, fact + "are paid for. " * 40))
+    act(agent, ReferencePages(page_ids=("seats", "meals")))
+    act(agent, ReferencePages(page_ids=("seats",)))
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(9)))
+    for name in ("seats", "meals", "pets"):
+        act(agent, EvictPage(page_id=name))
+    begun = begin(agent, question)
+    there = [each for each in _used(agent, begun.turn) if each.source == "claim"]
+    assert [each.page_id for each in there] == found
+    assert recorded(agent, begun.turn) == begun.request
 
 
 @pytest.mark.parametrize("recall", ["thread", "off"])
