@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import filterfalse
 from pathlib import Path
@@ -115,6 +115,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_call() -> Iterator[None]:
     replay.written.clear()
     return (yield)
+
+
+#: Of a test that has failed: what it left is no finding of its own.
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture
@@ -281,7 +294,8 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
     prepare_keys()
     yield
     try:
-        if request.node.get_closest_marker("no_replay") is None:
+        wanted = request.node.get_closest_marker("no_replay") is None
+        if wanted and not request.node.stash[FAILED]:
             replay.check(request.node, committed=committed)
     finally:
         # Also after one that does not, or each test behind it would fail with it.
