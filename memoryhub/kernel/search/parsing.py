@@ -87,15 +87,11 @@ def parse(text: str, *, kinds: Collection[str]) -> SearchQuery:
             query = _with_piece(query, minus, phrase, piece)
     if query.term_count > MOST_TERMS:
         raise InvalidError(loc="query", allowed=f"at most {MOST_TERMS} terms")
-    filters = query.filters
-    require_order(filters.since, filters.until)
-    return query
-
-
-def require_order(since: int | None, until: int | None, *, loc: str = "query") -> None:
-    """Raise InvalidError for a stretch of time that ends before it begins."""
+    since, until = query.filters.since, query.filters.until
     if since is not None and until is not None and since > until:
-        raise InvalidError(code="time_range", loc=loc, allowed="from before to")
+        allowed = "a from: that is before its to:"
+        raise InvalidError(code="time_range", loc="query", allowed=allowed)
+    return query
 
 
 def microseconds(time: datetime) -> int:

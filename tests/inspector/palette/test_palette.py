@@ -68,6 +68,11 @@ def test_filters_narrow_the_threads(viewer: Client, family: dict[str, str]) -> N
         ("rol:tool", "There is no key rol. Did you mean role:?"),
         ("role:tol", "There is no such role. Did you mean role:tool?"),
         ("turn:x", "There is no such turn. Did you mean turn:10..20?"),
+        ("kind:dream", "There is no such kind. Did you mean kind:"),
+        (
+            "x from:2026-02-01 to:2026-01-01",
+            "A search has a from: that is before its to:.",
+        ),
         ("kind:", "kind: wants a value. Did you mean kind:message?"),
         ("x" * 501, "A search has at most 500 characters."),
         (" ".join(map(str, range(65))), "A search has at most 64 terms."),

@@ -65,7 +65,9 @@ def test_a_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
     [
         ({}, "query: expected words"),
         ({"query": " "}, "query: expected words"),
+        ({"query": "x", "limit": 0}, "limit: expected 1 to 10"),
         ({"query": "x", "limit": 11}, "limit: expected 1 to 10"),
+        ({"query": "\ud800"}, "arguments: expected JSON text"),
         ({"query": "x", "page_id": "y"}, "unknown field; there are query and limit"),
     ],
 )
@@ -74,5 +76,21 @@ def test_a_mistake_is_answered_by_a_sentence(
 ) -> None:
     factories.append(agent, "t-1", "hello")
     assert call(agent, **arguments) == f"This call can't be followed: {answer}."
-    assert call(agent, query="x" * 1_001) == "query takes at most 1,000 characters."
     assert not counted()
+
+
+@pytest.mark.parametrize(
+    ("query", "takes"),
+    [
+        ("x" * 1_001, "at most 1,000 characters"),
+        (" ".join(f"w{n}" for n in range(65)), "at most 64 terms"),
+        ("x from:2026-02-01 to:2026-01-01", "a from: that is before its to:"),
+    ],
+)
+def test_a_query_that_asks_too_much_costs_no_search(
+    agent: Agent, query: str, takes: str
+) -> None:
+    factories.append(agent, "t-1", "hello")
+    assert call(agent, query=query) == f"query takes {takes}."
+    assert not counted()
+    assert "1 of 1" in call(agent, query='"hello')
