@@ -13,6 +13,8 @@ from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
 
+ROUTES = ("/threads/t-1/search", "/threads/t-1/recall", "/subjects/{subject}/recall")
+
 
 async def test_an_agent_finds_an_acknowledged_message(
     api: Client, agent: Agent
@@ -48,8 +50,13 @@ async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None
         absent = await api.post(path, {**asked, "thread": "t-9"})
         assert foreign.comparable == absent.comparable
         assert foreign.status == 404
+        for theirs in ({"query": "lamp in:t-3"}, {**asked, "exclude_thread": "t-3"}):
+            nobodys = {name: word.replace("3", "9") for name, word in theirs.items()}
+            told = [await api.post(path, body) for body in (theirs, nobodys)]
+            assert told[0].comparable == told[1].comparable
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -76,21 +83,26 @@ async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None
     ],
 )
 async def test_bad_input_is_refused(
-    api: Client, agent: Agent, body: Any, code: str
+    api: Client, agent: Agent, route: str, body: Any, code: str
 ) -> None:
     api.connect()
     factories.append(agent, "t-1", "hello")
-    answer = await api.post("/threads/t-1/search", body)
+    subject = factories.get_thread(agent).subject_id
+    answer = await api.post(route.format(subject=subject), body)
     assert answer.status in (400, 422)
     codes = [each["code"] for each in answer.json["errors"]]
     assert code in (*codes, answer.code)
 
 
-async def test_an_unbalanced_quote_is_ordinary_text(api: Client, agent: Agent) -> None:
+@pytest.mark.parametrize("route", ROUTES)
+async def test_an_unbalanced_quote_is_ordinary_text(
+    api: Client, agent: Agent, route: str
+) -> None:
     api.connect()
     factories.append(agent, "t-1", "hello there")
+    path = route.format(subject=factories.get_thread(agent).subject_id)
     for query in ('"hello', 'hello"', "kind:hello", "from:hello", "role:hello"):
-        answer = await api.post("/threads/t-1/search", {"query": query})
+        answer = await api.post(path, {"query": query})
         assert answer.json["total"] == 1, query
 
 
