@@ -93,7 +93,9 @@ def test_order_is_chosen(
     assert slots == sorted(slots, reverse=order == "newest")
 
 
-def test_as_of_sees_no_later(viewer: Client, refund: Thread) -> None:
+def test_what_was_said_later_is_not_shown_as_of_then(
+    viewer: Client, refund: Thread
+) -> None:
     found = hits(look(viewer, "afraid nothing", thread="refund", order="first"))
     seq = int(found[0].partition("=")[2])
     before = look(viewer, "afraid nothing", thread="refund", at_seq=seq - 1)
@@ -120,6 +122,17 @@ def test_words_of_any_kind_are_ordinary_text(viewer: Client, refund: Thread) -> 
         page = look(viewer, text, thread="refund")
         assert 'role="alert"' not in page, text
         assert hits(page), text
+
+
+@pytest.mark.parametrize(
+    "more", [{"order": "worst"}, {"at_seq": "-1"}, {"at_seq": "9" * 18}, {"scope": "?"}]
+)
+def test_what_no_form_sends_changes_nothing(
+    viewer: Client, refund: Thread, more: dict[str, str]
+) -> None:
+    found = hits(look(viewer, "flight", thread="refund"))
+    assert found
+    assert hits(look(viewer, "flight", thread="refund", **more)) == found
 
 
 def test_keys_notes_and_tasks_are_found_where_they_are_shown(

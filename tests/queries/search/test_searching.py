@@ -47,7 +47,7 @@ def found(result: SearchResult) -> list[int]:
     return [hit.seq for hit in result.items]
 
 
-def test_acknowledged_is_found(agent: Agent) -> None:
+def test_each_append_is_found_by_the_next_search(agent: Agent) -> None:
     for n in range(3):
         seq = factories.append(agent, "t-1", f"the code is zfa04y{n}").seq
         assert found(search(agent, f"zfa04y{n}")) == [seq]
@@ -144,8 +144,10 @@ def test_order_first_is_the_first(agent: Agent) -> None:
 
 def test_as_of_sees_no_later(agent: Agent) -> None:
     first = factories.append(agent, "t-1", *ELEVEN, "a lamp").seq
+    then = search(agent, "lamp")
     factories.append(agent, "t-1", "another lamp")
-    assert found(search(agent, "lamp", seq=first)) == [first]
+    assert found(then) == [first]
+    assert search(agent, "lamp", seq=first) == then
     assert not found(search(agent, "lamp", seq=first - 1))
 
 
