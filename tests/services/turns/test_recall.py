@@ -108,6 +108,7 @@ def test_recall_never_repeats_the_request(agent: Agent) -> None:
             if each.source and each.text:
                 assert text.count(json.dumps(each.text.content)[1:-1]) == 1
         append(agent, "t-1", f"Hm. {FILLER}")
+    assert counts(agent)["recall.brought.search"] > 1
 
 
 def test_fetching_what_is_brought_along_is_free(agent: Agent) -> None:
