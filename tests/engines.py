@@ -72,6 +72,7 @@ DIFFER = (
     "queries/threads/test_retention.py",
     "queries/scan/test_rewrites.py",
     "queries/scan/test_surfaces.py",
+    "queries/search/test_searching.py",
     "queries/threads/test_threads.py",
     "services/erasing/test_erasure_fences.py",
     "services/erasing/test_erasure_races.py",
