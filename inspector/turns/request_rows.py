@@ -35,6 +35,7 @@ _SOURCES = {
     "elsewhere": "in an earlier thread, found by",
     "summary": "the newest summary",
     "claim": "a claim that is used often",
+    "prerequisite": "read before tools like those called last",
 }
 #: Of those, how many are shown.
 WORDS = 6

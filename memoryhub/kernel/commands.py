@@ -158,6 +158,8 @@ class NewSlot:
     made: MadeLevels | None = None
     #: It calls tools: with less than all of its text it is no such message any more.
     calls: bool = False
+    #: Names of the agent's own tools that it calls.
+    tools: tuple[str, ...] = ()
     #: Ids of its calls, if they are all of tools of ours and it says nothing.
     own_calls: tuple[str, ...] = ()
     #: The call that it answers, by the id that the model gave it.

@@ -24,6 +24,7 @@ from memoryhub.kernel.state.paging import (
     Paging,
     Past,
     Spent,
+    ToolUse,
     UserSlot,
     listed,
 )
@@ -79,6 +80,9 @@ def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
         "exchanges": [begun, faulted, *last] if begun else [],
         "brought": [list(each) for each in paging.brought],
         "beside": list(paging.beside),
+        "tool_uses": [[use.digest, *map(list, use.pages)] for use in paging.tools],
+        "read_since": list(paging.read_since),
+        "learns": paging.learns,
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -115,6 +119,9 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         exchanges=_exchanges(plain.get("exchanges", (0, 0))),
         brought=tuple(Brought(*row) for row in plain.get("brought", ())),
         beside=tuple(plain.get("beside", ())),
+        tools=tuple(_tool_use(*row) for row in plain.get("tool_uses", ())),
+        read_since=tuple(plain.get("read_since", ())),
+        learns=plain.get("learns", False),
     )
 
 
@@ -130,6 +137,10 @@ def _own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:
         return None
     seq, source, digest, tokens = row
     return OwnTools(_location(seq, source, FULL, thread), digest, tokens)
+
+
+def _tool_use(digest: str, *pages: Sequence[Any]) -> ToolUse:
+    return ToolUse(digest, tuple((page_id, count) for page_id, count in pages))
 
 
 def _calls(

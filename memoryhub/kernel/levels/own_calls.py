@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from memoryhub.kernel.levels.tools import OWN, PAGE_SEARCH
+from memoryhub.kernel.levels.tools import OWN, PAGE_SEARCH, RESERVED
 from memoryhub.kernel.messages.message import Message
+
+#: Of one message, that are looked at.
+MOST_TOOLS = 8
 
 
 def ids(message: Message) -> set[str] | None:
@@ -19,6 +22,13 @@ def ids_alone(message: Message) -> tuple[str, ...]:
     """Return the ids of its calls, if they are all that it says and only ours."""
     says = message.parts or message.refusal or message.results
     return () if says else tuple(sorted(ids(message) or ()))
+
+
+def others(message: Message) -> tuple[str, ...]:
+    """Return the names of other tools that it calls, at most eight, once each."""
+    names = (each.name for each in message.calls)
+    found = dict.fromkeys(name for name in names if name and name not in RESERVED)
+    return tuple(found)[:MOST_TOOLS]
 
 
 def answered(message: Message) -> str | None:

@@ -14,10 +14,11 @@ from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.pages import FULL
 
 #: How a text was found: by the words of the newest message, in the thread or in another
-#: one of its subject; or without them, as the newest summary, or a claim that is used.
+#: one of its subject; or without them, as the newest summary, a claim that is used, or
+#: what is usually read before the tools that were called last.
 SEARCH, ELSEWHERE = "search", "elsewhere"
-SUMMARY, CLAIM = "summary", "claim"
-PREFETCHED = (SUMMARY, CLAIM)
+SUMMARY, CLAIM, PREREQUISITE = "summary", "claim", "prerequisite"
+PREFETCHED = (SUMMARY, CLAIM, PREREQUISITE)
 SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED)
 #: What the call says that it looks for.
 QUERY = "what the next message is about"

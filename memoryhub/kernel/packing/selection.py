@@ -14,7 +14,7 @@ from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
 from memoryhub.kernel.packing.packing import Related, Wanted
-from memoryhub.kernel.paging import pins, precedence, weights
+from memoryhub.kernel.paging import pins, precedence, prerequisites, weights
 from memoryhub.kernel.paging.precedence import Precedence
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import (
@@ -29,8 +29,8 @@ from memoryhub.kernel.state.paging import Frame, Hot, Paging, values
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.state import ThreadState
 
-#: Claims that a turn may bring along though nobody asks for them.
-CLAIMS = 3
+#: Pages that a turn may bring along though nobody asks for them, and claims of those.
+PREFETCHED, CLAIMS = 5, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,10 +213,10 @@ def looks_back(wanted: Wanted, state: ThreadState) -> bool:
 
 
 def prefetched(wanted: Wanted, state: ThreadState) -> list[Related]:
-    """List what an exchange may need whatever it asks: a summary, claims that are used.
+    """List what an exchange may need whatever it asks, at most five pages.
 
-    The newest summary, and the three claims that were referred to most; as far as they
-    are at hand but not shown whole.
+    The newest summary, the three claims that were referred to most, and what is usually
+    read before the tools called last; as far as it is at hand but not shown whole.
     """
     paging, whole = state.paging, shown(wanted)
     pages: list[Frame | Hot] = [*values(paging.frames), *values(paging.hot)]
@@ -230,7 +230,14 @@ def prefetched(wanted: Wanted, state: ThreadState) -> list[Related]:
     claims.sort(key=lambda each: (-each.references, -each.referenced_seq))
     found = [(each, recalls.SUMMARY) for each in away if each is newest]
     found += [(each, recalls.CLAIM) for each in claims[:CLAIMS]]
-    return [Related(each.entry.full.location, source) for each, source in found]
+    places = [(each.entry.full.location, source) for each, source in found]
+    for page_id in prerequisites.usual(paging):
+        at = paging.frames.get(page_id) or paging.hot.get(page_id)
+        entry = at.entry if at else paging.tlb.find(page_id)
+        if entry is not None and entry.full.location not in whole:
+            places.append((entry.full.location, recalls.PREREQUISITE))
+    sources = dict(reversed(places))
+    return [Related(at, sources[at]) for at in dict(places)][:PREFETCHED]
 
 
 def offering(

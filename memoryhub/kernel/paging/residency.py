@@ -6,7 +6,13 @@ from typing import TypeAlias, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.paging import entries, groups, recall_use, tiers
+from memoryhub.kernel.paging import (
+    entries,
+    groups,
+    prerequisites,
+    recall_use,
+    tiers,
+)
 from memoryhub.kernel.state import page_events as events
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import (
@@ -91,7 +97,8 @@ def faulted(state: ThreadState, event: events.PageFaulted) -> ThreadState:
     entry = _resident(paging, event.page_id) or _carried(state, event)
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
-    paging = _refaulted(state, recall_use.used(paging, event.page_id), event.page_id)
+    paging = recall_use.used(paging, event.page_id)
+    paging = _refaulted(state, prerequisites.read(paging, event.page_id), event.page_id)
     paging = _brought(state, paging, entry, event)
     spent = paging.spent
     paging = paging._replace(
@@ -145,6 +152,7 @@ def fault_refused(state: ThreadState, event: events.FaultRefused) -> ThreadState
 def referenced(state: ThreadState, event: events.PageReferenced) -> ThreadState:
     paging = tiers.touched(state, _looked_up(state, event), event.page_id)
     paging = recall_use.used(paging, event.page_id)
+    paging = prerequisites.read(paging, event.page_id)
     return state._replace(paging=_tallied(paging, "referenced"))
 
 
@@ -200,7 +208,7 @@ def deleted(state: ThreadState, event: events.PageDeleted) -> ThreadState:
     paging = _looked_up(state, event)
     page_id = event.page_id
     frame = paging.frames.get(page_id)
-    paging = recall_use.without(paging, page_id)
+    paging = prerequisites.without(recall_use.without(paging, page_id), page_id)
     paging = paging._replace(
         frames=tiers.without(paging.frames, page_id),
         used=paging.used - (frame.tokens if frame else 0),

@@ -159,6 +159,9 @@ class SlotAppended(Event):
     #: The page whose text it carries, and where that lies.
     carries: Name | None = None
     source: PlaceBody | None = None
+    #: Of tools that it calls, keyed digests of their names; where something may be
+    #: learnt of what is read before them.
+    tools: list[Token] | None = None
 
 
 class RunRecorded(Event):

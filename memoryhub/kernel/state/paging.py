@@ -182,6 +182,15 @@ class Brought(NamedTuple):
     used: bool = False
 
 
+class ToolUse(NamedTuple):
+    """A tool of the agent's, and how often each page was read before it was called."""
+
+    #: Keyed; of its name.
+    digest: str
+    #: The most often first.
+    pages: tuple[tuple[str, int], ...] = ()
+
+
 class Paging(NamedTuple):
     """Residency of pages, and the counters of paging. Everything persistent.
 
@@ -213,6 +222,12 @@ class Paging(NamedTuple):
     #: What turns brought along of late; and pages that the newest request shows so.
     brought: tuple[Brought, ...] = ()
     beside: tuple[str, ...] = ()
+    #: Tools as they were called, the last one last; and pages read since.
+    tools: tuple[ToolUse, ...] = ()
+    read_since: tuple[str, ...] = ()
+    #: What is read before tools is noted: since its first request of a packer that
+    #: brings it along, so that journals from before fold as they did.
+    learns: bool = False
     #: Live pages, slots included.
     pages: int = 0
     #: Tokens evicted from the working set in all.

@@ -57,6 +57,7 @@ def of_slot(slot: NewSlot, content: Any) -> NewSlot:
         cost=cost,
         modality=opened.modality,
         calls=bool(message.calls),
+        tools=own_calls.others(message),
         own_calls=own_calls.ids_alone(message),
         answers=own_calls.answered(message),
         thinks=any(writing.signed(message, vendor) for vendor in writing.FORMATS),

@@ -16,7 +16,13 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.messages.reading import ROLES
-from memoryhub.kernel.paging import groups, pins, residency, working_set
+from memoryhub.kernel.paging import (
+    groups,
+    pins,
+    prerequisites,
+    residency,
+    working_set,
+)
 from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.precedence import USER, Precedence, Rank
@@ -79,7 +85,10 @@ def append_one(decision: Decision, slot: NewSlot, pages: PageTable) -> None:
     ends = _ended(decision.state, role)
     if ends is not None:
         working_set.settle(decision)
-    _append_page(decision, slot, index=index, role=role, ends=ends)
+    tools = None
+    if slot.tools and prerequisites.worth_noting(decision.paging):
+        tools = [pages.digest(name) for name in slot.tools]
+    _append_page(decision, slot, index=index, role=role, ends=ends, tools=tools)
 
 
 def _append_page(
@@ -89,6 +98,7 @@ def _append_page(
     index: int,
     role: Role | None,
     ends: int | None,
+    tools: list[str] | None,
 ) -> None:
     page_id, cost = slot_page_id(index), slot.cost or slot.tokens
     own = _precedence(index, role)
@@ -103,7 +113,7 @@ def _append_page(
         ends=ends,
         asks=bool(slot.own_calls),
     )
-    item = draft(slot, index=index, role=role, page=page)
+    item = draft(slot, index=index, role=role, page=page, tools=tools)
     decision.emit(item.event, item.payload)
     decision.cooled(page_id)
     if not mapped:
@@ -235,6 +245,7 @@ def draft(
     role: Role | None,
     page: SlotPage | None,
     carries: Carried | None = None,
+    tools: list[str] | None = None,
 ) -> Draft:
     """Return the event and sealed payload of a slot at `index`."""
     handler = slot.handler
@@ -254,6 +265,7 @@ def draft(
         page=page,
         carries=carries.page_id if carries else None,
         source=carries.source if carries else None,
+        tools=tools,
     )
     return Draft(event=event, payload=_payload(slot, is_self_call=self_call))
 
@@ -304,6 +316,8 @@ def _paged(state: ThreadState, event: SlotAppended) -> Paging:
         slots = range(page.ends, event.index)
         paging = _joined(paging, slots, clock=state.clock + 1)
         paging = paging._replace(asking=())
+    if event.tools:
+        paging = prerequisites.called(paging, event.tools)
     if page.asks:
         paging = paging._replace(asking=(*paging.asking, event.index))
     if event.role != "user":

@@ -9,7 +9,13 @@ from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import block_lines
 from memoryhub.kernel.packing import context_records
-from memoryhub.kernel.paging import eviction, pins, recall_use, working_set
+from memoryhub.kernel.paging import (
+    eviction,
+    pins,
+    prerequisites,
+    recall_use,
+    working_set,
+)
 from memoryhub.kernel.paging.lookups import Found
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -182,7 +188,7 @@ def _forgotten(paging: Paging, turn: int) -> Paging:
 
 def packed(state: ThreadState, event: TurnPacked) -> ThreadState:
     turns = (*state.paging.packed, event.turn)[-PACKED_KEPT:]
-    paging = recall_use.packed(state.paging, event)
+    paging = prerequisites.packed(recall_use.packed(state.paging, event), event)
     return state._replace(paging=paging._replace(packed=turns))
 
 

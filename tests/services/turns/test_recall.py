@@ -14,10 +14,12 @@ from memoryhub.kernel.paging.page_commands import (
     ReferencePages,
 )
 from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced
+from memoryhub.models.events import Event
 from memoryhub.queries.turns import contexts, turns
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import slots
 from tests.cast.erasings import erase
-from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, make_pages, new_page
 from tests.services.acts import fork, paging
 from tests.services.turns.test_turns import begin, recorded
@@ -267,3 +269,45 @@ def test_a_forgotten_thread_brings_nothing_along(agent: Agent) -> None:
     before = get_thread(agent, "before")
     erase(before, (1, before.head_seq))
     assert FACT not in begin(agent, ASKED).request.decode()
+
+
+def call_tool(agent: Agent, name: str, number: int) -> None:
+    function = {"name": name, "arguments": "{}"}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {"role": "tool", "tool_call_id": call["id"], "content": "Done."}
+    begin(agent, f"Again, {number}.")
+    for each in (message, answer):
+        slot = make_slot(each, type=f"chat.{each['role']}")
+        run(slots.append(agent=agent, thread="t-1", slots=[slot]))
+
+
+def test_prerequisites_are_learnt(agent: Agent) -> None:
+    """What was read twice before a tool was called comes along behind its next call."""
+    make_thread(agent, budget_tokens=8_000, reserved_tokens=1_000, auto_pin_turns=0)
+    begin(agent, "Good morning.")
+    make_pages(agent, new_page("fares", "How fares are refunded."))
+    for number in range(3):
+        act(agent, ReferencePages(page_ids=("fares",)))
+        call_tool(agent, "refund", number)
+    act(agent, EvictPage(page_id="fares"))
+    begun = begin(agent, "What now?")
+    (there,) = (each for each in _used(agent, begun.turn) if each.source)
+    assert (there.page_id, there.source) == ("fares", "prerequisite")
+    names = [body for body in _bodies(agent) if "refund" in body]
+    assert names == [], "names of tools may be anybody's words"
+
+
+def _bodies(agent: Agent) -> list[str]:
+    return [*Event.objects.filter(type="slot.appended").values_list("body", flat=True)]
+
+
+def test_prefetch_forgets_deleted(agent: Agent) -> None:
+    test_prerequisites_are_learnt(agent)
+    act(agent, ReferencePages(page_ids=("fares",)))
+    act(agent, DeletePage(page_id="fares"))
+    state = paging(agent)
+    assert [tool.pages for tool in state.tools] == [()]
+    assert state.read_since == ()
+    begun = begin(agent, "And now?")
+    assert not [each for each in _used(agent, begun.turn) if each.source]
