@@ -46,6 +46,10 @@ def get_manifest(thread: str, **query: Unpack[AsOf]) -> Request:
     return read(at("threads", thread, "manifest"), query)
 
 
+def get_prefetch(thread: str, **query: Unpack[AsOf]) -> Request:
+    return read(at("threads", thread, "prefetch"), query)
+
+
 def mutations(thread: str, **query: Unpack[Filter]) -> Listing:
     return listing(at("threads", thread, "mutations"), query)
 

@@ -171,7 +171,15 @@ _FIELDS = [
     _read("turns.cursor", "/turns?after=x", "bad_cursor", 400),
     *(
         _read(f"{path}.{query}", f"/{path}?{query}", code, status)
-        for path in ("pages", "working-set", "tlb", "paging", "manifest", "mutations")
+        for path in (
+            "pages",
+            "working-set",
+            "tlb",
+            "paging",
+            "manifest",
+            "prefetch",
+            "mutations",
+        )
         for query, code, status in (
             ("at_seq=-1", "at", 422),
             ("at_seq=99", "seq_unknown", 404),

@@ -72,6 +72,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("get", "/tlb", None),
             ("get", "/paging", None),
             ("get", "/manifest", None),
+            ("get", "/prefetch", None),
             ("get", "/mutations", None),
             ("post", "/tlb:flush", {}),
             ("post", "/tlb:invalidate", {"tier": "L0"}),

@@ -23,6 +23,7 @@ from memoryhub.api.paging.working_set_schemas import (
     DroppedOut,
     InvalidateIn,
     ManifestOut,
+    PrefetchOut,
     TlbEntryOut,
     TlbOut,
     VerdictOut,
@@ -36,7 +37,7 @@ from memoryhub.queries.paging.paging_metrics import Tally, get_metrics
 from memoryhub.queries.paging.residency import get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
 from memoryhub.queries.threads.readers import read
-from memoryhub.queries.turns import manifests
+from memoryhub.queries.turns import manifests, prefetch
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages as writing
 
@@ -91,6 +92,20 @@ async def get_manifest(
 ) -> HttpResponse:
     """What a model can be told of the pages there are, all frames among them."""
     return await read(_get_manifest, auth.caller(request), thread, query)
+
+
+@router.route(
+    "GET",
+    "/threads/{thread}/prefetch",
+    needs=auth.READ,
+    out=PrefetchOut,
+    refusals=_READS,
+)
+async def get_prefetch(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> HttpResponse:
+    """What a turn would bring along whatever it is asked, and by what counts."""
+    return await read(_get_prefetch, auth.caller(request), thread, query)
 
 
 @router.route(
@@ -211,6 +226,12 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
         verdict=VerdictOut.model_validate(found.verdict),
     )
     return rendered(out)
+
+
+def _get_prefetch(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
+    thread, state = find_state(agent, name, moment)
+    found = prefetch.get_prefetch(thread, state) | {"thread": name}
+    return rendered(PrefetchOut.model_validate(found))
 
 
 def _get_manifest(agent: Agent, name: str, moment: AsOf) -> HttpResponse:

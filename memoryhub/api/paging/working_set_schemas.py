@@ -281,6 +281,48 @@ class PoliciesOut(Out):
     prefer_levels: list[int]
 
 
+class ReadBeforeOut(Out):
+    page_id: str
+    reads: int = Field(description="Calls of the tool before which it was read.")
+
+
+class ToolUseOut(Out):
+    tool: str | None = Field(description="Null once the thread does not define it.")
+    pages: list[ReadBeforeOut]
+
+
+class ClaimUseOut(Out):
+    page_id: str
+    references: int
+
+
+class PrefetchedOut(Out):
+    page_id: str
+    why: str = Field(description="`summary`, `claim` or `prerequisite`.")
+
+
+class PrefetchOut(Out):
+    """What a turn may bring along whatever it is asked."""
+
+    model_config = example(
+        {
+            "thread": THREAD_NAME,
+            "turn": 3,
+            "tool_uses": [
+                {"tool": "refund", "pages": [{"page_id": "fare-rules", "reads": 3}]}
+            ],
+            "claim_uses": [{"page_id": "seat-12a", "references": 2}],
+            "coming": [{"page_id": "fare-rules", "why": "prerequisite"}],
+        }
+    )
+
+    thread: str
+    turn: int
+    tool_uses: list[ToolUseOut] = Field(description="As called, the last one first.")
+    claim_uses: list[ClaimUseOut] = Field(description="At hand, the most used first.")
+    coming: list[PrefetchedOut] = Field(description="What would come with a turn now.")
+
+
 class ManifestOut(Out):
     """What a model can know of the pages there are; here with every frame."""
 

@@ -15,13 +15,13 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced
 from memoryhub.models.events import Event
-from memoryhub.queries.turns import contexts, turns
+from memoryhub.queries.turns import contexts, prefetch, turns
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots
 from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, make_pages, new_page
-from tests.services.acts import fork, paging
+from tests.services.acts import fork, paging, state_of
 from tests.services.turns.test_turns import begin, recorded
 
 pytestmark = pytest.mark.django_db
@@ -294,12 +294,13 @@ def test_prerequisites_are_learnt(agent: Agent) -> None:
     begun = begin(agent, "What now?")
     (there,) = (each for each in _used(agent, begun.turn) if each.source)
     assert (there.page_id, there.source) == ("fares", "prerequisite")
-    names = [body for body in _bodies(agent) if "refund" in body]
-    assert names == [], "names of tools may be anybody's words"
-
-
-def _bodies(agent: Agent) -> list[str]:
-    return [*Event.objects.filter(type="slot.appended").values_list("body", flat=True)]
+    bodies = Event.objects.filter(type="slot.appended").values_list("body", flat=True)
+    assert not any("refund" in body for body in bodies), "it may be anybody's words"
+    thread = get_thread(agent, "t-1")
+    counted = prefetch.get_prefetch(thread, state_of(thread))
+    pages = [{"page_id": "fares", "reads": 3}]
+    assert counted["tool_uses"] == [{"tool": None, "pages": pages}]
+    assert counted["coming"] == [{"page_id": "fares", "why": "prerequisite"}]
 
 
 def test_prefetch_forgets_deleted(agent: Agent) -> None:
