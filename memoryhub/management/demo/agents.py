@@ -61,9 +61,10 @@ class Life:
         number = self.counts[story]
         return story if number == 1 else f"{story}-{number}"
 
-    def open_thread(self, thread: str, **body: Any) -> None:
-        self.client.put_thread(thread, **body)
+    def open_thread(self, thread: str, **body: Any) -> dict[str, Any]:
+        opened = self.client.put_thread(thread, **body)
         self.open.append(thread)
+        return opened
 
     def reopen(self, thread: str) -> None:
         self.client.act(thread, "reopen")
@@ -239,10 +240,14 @@ def diarist(life: Life) -> None:
     days = diary.days(life.chance)
     while True:
         thread = life.name("diary")
-        life.open_thread(
+        opened = life.open_thread(
             thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
         )
+        number = life.counts["diary"]
+        if not opened["slots"]:
+            life.write(thread, diary.hides(number), pause=3)
         _keep_diary(life, thread, islice(days, diary.DAYS))
+        _look_for_it(life, thread, number, pause=3)
         life.close(thread)
 
 
@@ -255,6 +260,15 @@ def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
             life.client.act_on(thread, f"day-{number - diary.PINNED}", "unpin")
         life.client.act_on(thread, f"day-{number}", "pin")
         life.rest(4)
+
+
+def _look_for_it(life: Life, thread: str, number: int, *, pause: float) -> None:
+    """Ask for what was said first: its turn brings it along, and nobody fetches it."""
+    asked, answer, thanks = diary.looks_for(number)
+    life.write(thread, [asked, answer], pause=pause)
+    # The answer refers to it.
+    life.client.act_on(thread, "slot-0", "reference")
+    life.write(thread, [thanks], pause=pause)
 
 
 def concierges(life: Life) -> None:
@@ -346,11 +360,12 @@ def tell_history(life: Life) -> None:
     _tell(
         life,
         "diary",
-        diary.days(life.chance),
+        chain([diary.hides(1)], diary.days(life.chance)),
         user_id=ANN,
         agent_type="diarist",
         config=diary.CONFIG,
     )
+    _look_for_it(life, "diary", 1, pause=0)
     _tell(
         life,
         f"concierge-{life.guest}",

@@ -24,6 +24,8 @@ CONFIG = {
     "reserved_tokens": 2_000,
     "tlb_entries": 8,
     "auto_pin_turns": 1,
+    # The promise would come back unasked when it is asked for.
+    "recall": "off",
 }
 #: Turns of the promise and of its denial.
 PROMISED, DENIED = 12, 31

@@ -16,6 +16,14 @@ PINNED = 5
 #: Of one diary.
 DAYS = 28
 
+#: Things and where they are put away as a diary begins; each is looked for at its end,
+#: when that has long left the context.
+HIDDEN = (
+    ("the amber ring", "behind the loose brick in the chimney"),
+    ("the boathouse key", "in the blue teapot on the pantry shelf"),
+    ("my savings book", "under the third step of the cellar stairs"),
+)
+
 BANK: Bank = {
     "opening": [
         "Up at {hour}, {weather}.",
@@ -94,3 +102,22 @@ def days(chance: Random) -> Iterator[Exchange]:
             assistant(grammar.say("echo")),
             user(grammar.say("reply")),
         ]
+
+
+def hides(number: int) -> Exchange:
+    """Say where something is put away, in a diary of this number."""
+    thing, place = HIDDEN[number % len(HIDDEN)]
+    return [
+        user(f"Before I begin: I have put {thing} {place}. I am sure to forget it."),
+        assistant("Then I keep it in mind. And now tell me about your day."),
+    ]
+
+
+def looks_for(number: int) -> Exchange:
+    """Ask where it is, in the same diary; the answer is what was said then."""
+    thing, place = HIDDEN[number % len(HIDDEN)]
+    return [
+        user(f"I have looked everywhere. Where did I put {thing}?"),
+        assistant(f"You put it {place}. You told me before your first entry."),
+        user("There it was, of course. Thank you!"),
+    ]

@@ -110,6 +110,8 @@ CONFIG = {
     "max_faults_per_turn": 8,
     # Of one topic and what is said meanwhile: a change of topics changes them all.
     "tlb_entries": 16,
+    # What a turn brings along is gone with its exchange; what is fetched settles.
+    "recall": "off",
 }
 FINDINGS, PASSAGES = 7, 24
 #: Questions of a thread: it sees each topic twice.

@@ -158,6 +158,7 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert any("-second-try" in name for name in rows)
     the_agents_page(folder)
     the_promise_has_left(folder)
+    what_was_hidden_is_brought_along(folder)
     play(tmp_path, "--keep")
     both = threads(folder)
     assert rows.keys() < both.keys()
@@ -235,6 +236,22 @@ def the_promise_has_left(folder: Path) -> None:
         if kind == "page.evicted"
     ]
     assert f"slot-{index}" in between
+
+
+def what_was_hidden_is_brought_along(folder: Path) -> None:
+    """By the first turn of the diary: nobody fetches it, its answer refers to it."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        found = database.execute(
+            "SELECT e.type, e.body FROM memoryhub_event e JOIN memoryhub_thread t "
+            "ON t.id = e.thread_id WHERE t.name = 'diary' ORDER BY e.seq"
+        )
+        story = [(kind, json.loads(body)) for kind, body in found]
+    packed = next(body for kind, body in story if kind == "turn.packed")
+    brought = [text["page_id"] for text in packed["recall"]["texts"]]
+    referred = [body["page_id"] for kind, body in story if kind == "page.referenced"]
+    assert "slot-0" in brought
+    assert referred[:1] == ["slot-0"]
+    assert not events(folder, "diary")["page.faulted"]
 
 
 def rates_fall_and_rise(folder: Path, thread: str) -> None:
