@@ -169,7 +169,7 @@ def list_rows(
             cut=cuts.get(used.page_id) if used.cut or used.level else None,
             reason=_reason(used),
             event=_event(used) if own else None,
-            since=_since(used, causes, shown.event.turn, began) if own else None,
+            since=_since(shown, used, causes, began) if own else None,
             width=_percent(used.tokens or 0, most),
         )
         for used in window
@@ -231,8 +231,11 @@ def _cell(
 def _reason(used: Used) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
-        found = used.source not in recalls.PREFETCHED
-        return _SOURCES[used.source], ", ".join(used.shared[:WORDS]) if found else ""
+        if used.source in recalls.PREFETCHED:
+            return _SOURCES[used.source], ""
+        # A neighbour may be found, of what has the words.
+        words = ", ".join(used.shared[:WORDS]) or "what was said beside it"
+        return _SOURCES[used.source], words
     if used.cut == 0:
         return "only named", "what it said has left"
     if used.level:
@@ -255,10 +258,13 @@ def _event(used: Used) -> int | None:
 
 
 def _since(
-    used: Used, causes: Mapping[int, Cause], turn: int, began: int
+    shown: Shown, used: Used, causes: Mapping[int, Cause], began: int
 ) -> int | None:
     """The turn whose request first showed it as this one does."""
-    inclusion = used.inclusion
+    inclusion, turn = used.inclusion, shown.event.turn
+    recall = shown.recorded.record.recall
+    if used.source and recall:
+        return recall.turn
     if inclusion is None or inclusion.cause_seq is None:
         return None
     cause = causes.get(inclusion.cause_seq)

@@ -248,8 +248,10 @@ def _inside(shown: Shown, chosen: int | None, *, began: int, own: bool) -> Conte
     seqs = request_rows.cause_seqs(window)
     causes = inclusions.get_causes(shown.recorded.home.id, seqs)
     rows = request_rows.list_rows(shown, window, causes, began=began, own=own)
-    end = first + len(window)
+    end, brought = first + len(window), [used for used in shown.used if used.source]
     return {
+        "brought": brought,
+        "brought_used": sum(used.used for used in brought),
         "groups": request_rows.list_groups(shown),
         "cells": request_rows.draw_bar(shown, rows),
         "request_rows": rows,

@@ -58,6 +58,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "fault": "The model asks for a page that is not before it.",
         "refault": "A fault on a page that left or came back within the last five "
         "turns.",
+        "recall": "Earlier texts that a turn brings along unasked, because they match "
+        "the user's message.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "
         "the last five turns.",
         "resident rate": "The share of the last 20 exchanges in which the model had to "

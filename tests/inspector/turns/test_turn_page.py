@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.paging.page_commands import BeginTurn
+from memoryhub.kernel.paging.page_commands import BeginTurn, ReferencePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -19,6 +19,9 @@ from memoryhub.services.threads import operator_threads
 from tests.cast import factories
 from tests.inspector.denied import DENIAL, DENIED, PROMISED, QUESTION, make_denial
 from tests.inspector.paged import ask, do, make_paged, message, text_of
+from tests.oracles.page_acts import act
+from tests.services.turns.test_recall import ASKED, talk
+from tests.services.turns.test_turns import begin
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +77,22 @@ def test_every_page_of_the_request_has_its_first_words(
     assert len(rows) > 3
     assert any(QUESTION in row and "the question:" in row for row in rows)
     assert all(re.search(r'class="n tok">[\d,]+', row) for row in rows)
+
+
+def test_what_was_brought_along_says_why_and_what_became_of_it(
+    viewer: Client, agent: Agent
+) -> None:
+    talk(agent)
+    begin(agent, ASKED)
+    page = text_of(viewer, "/p/acme/threads/t-1/turns/1")
+    (row,) = re.findall(r'<tr class="user brought".*?</tr>', page, re.DOTALL)
+    assert "<b>found by:</b> kayak" in row
+    assert '/turns/1">turn 1</a>' in row
+    assert "not used so far</span>" in row
+    act(agent, ReferencePages(page_ids=("slot-1",), by="model"))
+    assert 'class="chip in">used</span>' in text_of(
+        viewer, "/p/acme/threads/t-1/turns/1"
+    )
 
 
 def test_the_bytes_of_a_request_are_a_click_away(
