@@ -14,6 +14,7 @@ import orjson
 from django.db.models import Max, Min
 
 from memoryhub.journal.rows import projections
+from memoryhub.kernel.levels.recalls import SOURCES
 from memoryhub.kernel.state.page_events import Cause
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot
@@ -81,6 +82,14 @@ class Bucket:
     @property
     def lowered(self) -> int:
         return self.count("lowered")
+
+    @property
+    def recall(self) -> dict[str, int]:
+        """Texts of every source that turns brought along, and what became of them."""
+        return {
+            what: sum(self.count(f"recall.{what}.{source}") for source in SOURCES)
+            for what in ("brought", "used", "wasted")
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

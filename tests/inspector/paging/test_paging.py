@@ -31,6 +31,8 @@ from tests.inspector.paged import (
     text_of,
 )
 from tests.inspector.routes import make_family
+from tests.services.turns.test_recall import ASKED, talk
+from tests.services.turns.test_turns import begin
 
 pytestmark = pytest.mark.django_db
 T = "/p/acme/threads/paged"
@@ -317,6 +319,15 @@ def test_lists_say_how_full_and_how_lucky_a_thread_is(
     # One of seven exchanges fetched a page.
     assert figures(text) == {"resident rate": "0.86", "TLB hit rate": f"{rate:.2f}"}
     assert "too few to tell" in text_of(viewer, "/p/acme/")
+
+
+def test_what_turns_bring_along_is_counted(viewer: Client, agent: Agent) -> None:
+    talk(agent)
+    assert "Brought along unasked" not in text_of(viewer, "/p/acme/threads/t-1/paging")
+    begin(agent, ASKED)
+    page = text_of(viewer, "/p/acme/threads/t-1/paging")
+    assert "Brought along unasked</span></dt><dd>1 <small" in page
+    assert "0 used, 0 not used within three turns" in page
 
 
 def figures(text: str) -> dict[str, str]:
