@@ -39,8 +39,8 @@ _HUES = ("user", "assistant", "tool", "system")
 _CHIPS: Mapping[StandingKind, tuple[str, str]] = {
     "in": ("in", "in"),
     "shortened": ("short", "in, but shortened"),
-    "back": ("fault", "back at turn"),
-    "left": ("out", "left at turn"),
+    "back": ("fault", "back"),
+    "left": ("out", "left"),
     "out": ("", "was never in"),
 }
 
@@ -218,7 +218,8 @@ def _chip(standing: Standing, *, live: bool) -> tuple[str, str]:
     kind, words = _CHIPS[standing.kind]
     if standing.kind == "in":
         return kind, "in now" if live else "in then"
-    return kind, f"{words} {standing.turn:,}" if standing.turn else words
+    # Turn 0 is before the first, or not told.
+    return kind, f"{words} at turn {standing.turn:,}" if standing.turn else words
 
 
 def _sealed(project: Project, place: Place) -> str:
