@@ -31,11 +31,11 @@ _PAIRED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
 )
-#: English words that say nothing by themselves.
+#: English words that say nothing by themselves, and what an apostrophe leaves of them.
 _STOP = """a an and are as at be been but by can could did do does for from had has have
 he her his how i if in into is it its me my no not of on or our she should so than that
 the their them then there these they this to us was we were what when where which who
-whom why will with would you your"""
+whom why will with would you your d ll m re s t ve"""
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july", "august"),
