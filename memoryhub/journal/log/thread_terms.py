@@ -39,8 +39,9 @@ READ = (*(name for name, event in TYPES.items() if event.searched), *ENDING)
 #: Events read in one statement.
 CHUNK = 1_000
 
-#: The process's indexes, by subject and epoch.
-indexes: Lru[tuple[UUID, int], Index] = Lru(settings.SEARCH_BYTES)
+#: The process's indexes, by subject and epoch; of one thread and its forks also by the
+#: eldest of them, so that a turn never looks through all that a subject has.
+indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(settings.SEARCH_BYTES)
 
 
 class Found(NamedTuple):

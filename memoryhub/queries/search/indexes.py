@@ -27,18 +27,18 @@ class CaughtUp:
     complete: bool
 
 
-def caught_up(threads: Sequence[Thread]) -> CaughtUp:
+def caught_up(threads: Sequence[Thread], *, eldest: UUID | None = None) -> CaughtUp:
     """Return the subject's index with all of these threads in it.
 
-    `threads` are of one subject, which comes with them, the more urgent first. None
-    that has not moved costs anything; else three queries, two for 200 that are new
-    here, and three for each that moved. Opens 5,000 records at most; what is left is
-    read by who asks again.
+    With the `eldest` of a history, that of it and its forks alone. `threads` are of one
+    subject, which comes with them, the more urgent first. None that has not moved costs
+    anything; else three queries, two for 200 that are new here, and three for each that
+    moved. Opens 5,000 records at most; what is left is read by who asks again.
     """
     if not threads:
         return CaughtUp(index=Index(), complete=True)
     subject = threads[0].subject
-    key = (subject.id, subject.epoch)
+    key = (subject.id, subject.epoch, eldest)
     held = thread_terms.indexes.get(key)
     found = _brought_up(held or Index(), threads)
     if found is None:

@@ -119,7 +119,7 @@ def iter_places(
             [*rows, *others],
             Scope(up_to={**{row.id: row.head_seq for row in others}, **up_to}),
         )
-    index = indexes.caught_up(rows).index
+    index = indexes.caught_up(rows, eldest=_eldest(scope)).index
     if scope.lineage:
         scope = replace(scope, gone=_erased(index, scope))
     words = ranking.rarest(index, parsing.words_of(text), parsing.MOST_TERMS)
@@ -163,6 +163,11 @@ def recall(
     return _search(found, {row.id: row for row in found}, request, scope)
 
 
+def _eldest(scope: Scope) -> UUID | None:
+    """The thread that a history begins with."""
+    return next(iter(scope.up_to)) if scope.lineage else None
+
+
 def _threads(
     subject: Subject, *, named: set[str] | None = None, exclude: Sequence[str] = ()
 ) -> list[Thread]:
@@ -183,7 +188,7 @@ def _search(
     request: SearchRequest,
     scope: Scope,
 ) -> SearchResult:
-    caught = indexes.caught_up(rows)
+    caught = indexes.caught_up(rows, eldest=_eldest(scope))
     index = caught.index
     if scope.lineage:
         scope = replace(scope, gone=_erased(index, scope))

@@ -248,7 +248,7 @@ def test_erased_subjects_are_never_found(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN, "a lamp")
     row = factories.get_thread(agent, "t-1")
     assert recall(row.subject, SearchRequest.parse("lamp")).items
-    ((subject, epoch),) = [key for key, _ in thread_terms.indexes.items()]
+    ((subject, epoch, _),) = [key for key, _ in thread_terms.indexes.items()]
     assert (subject, epoch) == (row.subject_id, row.subject.epoch)
     thread_terms.forget(row.subject_id)
     assert thread_terms.indexes.items() == []
