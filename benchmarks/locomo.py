@@ -38,6 +38,8 @@ _BESIDE = ROOT.parent / "shared" / "data" / "locomo-half.json"
 
 
 _SLOT = re.compile(r"^slot-(\d+) · ", re.MULTILINE)
+#: Messages in the order of a ranking, and the names of those to be found.
+Ranked = tuple[Sequence["Spoken"], set[str]]
 _Ask = Callable[[Server, str, str, "Talk"], Iterator[float]]
 
 
@@ -80,14 +82,21 @@ def measure(pace: Pace) -> list[Figure]:
         "SQLite's FTS5": [each for talk in talks for each in _by_fts5(talk)],
         "the newest messages": [each for talk in talks for each in _newest(talk)],
     }
-    beside = ", ".join(f"{name} {fmean(all_):.3f}" for name, all_ in others.items())
+
+    def beside(room: int | None = None) -> str:
+        means = (
+            f"{name} {fmean(_share(each, room) for each in ranked):.3f}"
+            for name, ranked in others.items()
+        )
+        return ", ".join(means)
+
     return [
         Figure(
             question=f"LoCoMo: evidence among the first {FIRST} that search finds",
             value=fmean(ours),
             unit="",
             goal=Goal(least=LEAST),
-            behind=f"{len(ours)} questions, {len(talks)} conversations; {beside}",
+            behind=f"{len(ours)} questions, {len(talks)} conversations; {beside()}",
         ),
         *(
             Figure(
@@ -95,7 +104,7 @@ def measure(pace: Pace) -> list[Figure]:
                 value=fmean(found),
                 unit="",
                 goal=Goal(least=BROUGHT[room]),
-                behind=f"the newest messages of as many: {_newest_in(talks, room):.3f}",
+                behind=f"in as many tokens: {beside(room)}",
             )
             for room, found in brought.items()
         ),
@@ -178,7 +187,7 @@ def _slot(message: Spoken) -> dict[str, Any]:
     }
 
 
-def _by_fts5(talk: Talk) -> Iterator[float]:
+def _by_fts5(talk: Talk) -> Iterator[Ranked]:
     line = sqlite3.connect(":memory:")
     line.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
     texts = [(f"{each.sender} {each.text}",) for each in talk.messages]
@@ -186,28 +195,26 @@ def _by_fts5(talk: Talk) -> Iterator[float]:
     for question, evidence in talk.questions:
         words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
         rows = line.execute(
-            "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t), rowid DESC LIMIT ?",
-            (words, FIRST),
+            "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t), rowid DESC", (words,)
         )
-        names = {talk.messages[row - 1].name for (row,) in rows}
-        yield len(evidence & names) / len(evidence)
+        yield [talk.messages[row - 1] for (row,) in rows], evidence
 
 
-def _newest(talk: Talk) -> Iterator[float]:
-    names = {each.name for each in talk.messages[-FIRST:]}
+def _newest(talk: Talk) -> Iterator[Ranked]:
     for _, evidence in talk.questions:
-        yield len(evidence & names) / len(evidence)
+        yield talk.messages[::-1], evidence
 
 
-def _newest_in(talks: Sequence[Talk], room: int) -> float:
-    """The evidence in so many tokens of the newest messages, of four characters."""
-    found = list[float]()
-    for talk in talks:
-        names, left = set[str](), room
-        for each in reversed(talk.messages):
-            left -= max(1, len(f"{each.sender}: {each.text}") // 4) + _FRAMING
-            if left < 0:
-                break
-            names.add(each.name)
-        found += (len(asked[1] & names) / len(asked[1]) for asked in talk.questions)
-    return fmean(found)
+def _share(ranked: Ranked, room: int | None) -> float:
+    """The evidence among the first of these, or in so many tokens of them.
+
+    Of four characters a token, as by those who publish such figures.
+    """
+    messages, evidence = ranked
+    names, left = set[str](), room or 0
+    for each in messages if room else messages[:FIRST]:
+        left -= max(1, len(f"{each.sender}: {each.text}") // 4) + _FRAMING
+        if room and left < 0:
+            break
+        names.add(each.name)
+    return len(evidence & names) / len(evidence)

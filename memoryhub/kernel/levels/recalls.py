@@ -38,7 +38,7 @@ _PHRASES = {
     "fr": ("comme on a dit", "comme je disais", "tu te souviens", "la dernière fois"),
     "es": ("como dijimos", "como te dije", "te acuerdas", "la última vez"),
 }
-_ANY = "|".join(re.escape(each) for said in _PHRASES.values() for each in said)
+_ANY = "|".join(re.escape(each) for group in _PHRASES.values() for each in group)
 _SPOKEN = re.compile(rf"\b(?:{_ANY})\b")
 
 

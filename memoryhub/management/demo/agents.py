@@ -264,8 +264,8 @@ def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
 
 def _look_for_it(life: Life, thread: str, number: int, *, pause: float) -> None:
     """Ask for what was said first: its turn brings it along, and nobody fetches it."""
-    asked, answer, thanks = diary.looks_for(number)
-    life.write(thread, [asked, answer], pause=pause)
+    question, answer, thanks = diary.looks_for(number)
+    life.write(thread, [question, answer], pause=pause)
     # The answer refers to it.
     life.client.act_on(thread, "slot-0", "reference")
     life.write(thread, [thanks], pause=pause)

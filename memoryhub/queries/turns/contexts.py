@@ -150,12 +150,12 @@ def _offering_related(
     """What a manifest offers is what fits the newest message best. Two queries."""
     own = (each for each in wanted.related if each.source != ELSEWHERE)
     pages = [opened[each.place].page_id for each in own][:OFFERED]
-    known = {row.page_id for row in wanted.available}
+    offered = {row.page_id for row in wanted.available}
     paging = state.paging
     away = [
         each
         for each in dict.fromkeys(pages)
-        if each not in known and each not in paging.frames and each not in paging.hot
+        if each not in offered and each not in paging.frames and each not in paging.hot
     ]
     entries = {each.page_id: each for each in _entries(thread, state, away)}
     return selection.offering(wanted, pages, entries)
