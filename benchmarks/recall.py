@@ -2,7 +2,9 @@
 
 A scripted agent looks things up, and asks at least ten exchanges later for a fact that
 stands somewhere in a result. It counts as found only when the fact is in the request
-that a model would be given: not in an answer of the tool, and not in a hint.
+that a model would be given: not in an answer of the tool, and not in a hint. First it
+knows the page's id, and nothing is brought along; then it knows none, and has what the
+turn brings along, and one search.
 """
 
 from __future__ import annotations
@@ -47,6 +49,10 @@ class Desk:
     found: int = 0
     #: Facts whose page the manifest offered when it was asked for.
     offered: int = 0
+    #: Facts that the turn brought along by itself.
+    brought: int = 0
+    #: It remembers the ids of pages.
+    knows: bool = True
     request: dict[str, Any] = field(default_factory=dict)
     calls: Iterator[int] = field(default_factory=lambda: iter(range(10**6)))
 
@@ -83,6 +89,9 @@ class Desk:
         page_id, offset = f"slot-{fact.slot}", -1
         hints = "\n".join(_texts(self.request, hints=True))
         self.offered += f'"{page_id}"' in hints
+        if not self.knows:
+            self._search(fact, said)
+            return
         for _ in range(FAULTS["max_faults_per_turn"]):
             if fact.answer in said:
                 self.found += 1
@@ -96,6 +105,18 @@ class Desk:
                 {"role": "assistant", "content": None, "tool_calls": [call]}, message
             )
             offset = _next(message["content"], offset)
+        self.say({"role": "assistant", "content": "That is all I found."})
+
+    def _search(self, fact: Fact, said: str) -> None:
+        """Search once for what the turn has not brought along."""
+        self.brought += fact.answer in said
+        if fact.answer not in said:
+            call = self._call("page_search", {"query": fact.question})
+            message: Any = self._post("tool-calls", call)
+            said = self.turn(
+                {"role": "assistant", "content": None, "tool_calls": [call]}, message
+            )
+        self.found += fact.answer in said
         self.say({"role": "assistant", "content": "That is all I found."})
 
     def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -113,17 +134,37 @@ def measure(pace: Pace) -> list[Figure]:
         hub = Hub.fresh(folder)
         key = hub.key()
         with hub.serve() as server:
-            return [
+            known = [
                 _figure(server, key, budgets, what=what)
                 for what in ("desk", "runs")
                 for budgets in BUDGETS
             ]
+            return [*known, *(_unknown(server, key, each) for each in BUDGETS)]
+
+
+def _unknown(server: Server, key: str, budgets: tuple[int, int]) -> Figure:
+    budget, reserved = budgets
+    thread = f"unknown-{budget}-{reserved}"
+    desk = Desk(server=server, key=key, thread=thread, knows=False)
+    config = {"budget_tokens": budget, "reserved_tokens": reserved}
+    server.send("PUT", f"/threads/{thread}", key, {"config": config})
+    at_a_desk(desk, random.Random(budget + reserved))
+    return Figure(
+        question=f"facts of a desk found with no id, {budget:,} tokens, {reserved:,} "
+        "reserved",
+        value=100 * desk.found / desk.asked,
+        unit=" %",
+        goal=Goal(least=95),
+        behind=f"{desk.found} of {desk.asked}: {desk.brought} came along, one search "
+        f"for each other; the manifest offers {desk.offered}",
+    )
 
 
 def _figure(server: Server, key: str, budgets: tuple[int, int], *, what: str) -> Figure:
     budget, reserved = budgets
     desk = Desk(server=server, key=key, thread=f"{what}-{budget}-{reserved}")
-    config = {"budget_tokens": budget, "reserved_tokens": reserved, **FAULTS}
+    sizes = {"budget_tokens": budget, "reserved_tokens": reserved}
+    config = {**sizes, "recall": "off", **FAULTS}
     server.send("PUT", f"/threads/{desk.thread}", key, {"config": config})
     play = at_a_desk if what == "desk" else over_runs
     play(desk, random.Random(budget + reserved))
