@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
+from memoryhub.models.projects import Instance, Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests import replay
@@ -35,5 +36,21 @@ def test_what_a_test_damages_is_found(
     factories.append(agent, "t-1", "one")
     replay.check(request.node, committed=False)
     Thread.objects.update(slot_count=7)
+    with pytest.raises(AssertionError):
+        replay.check(request.node, committed=False)
+
+
+@pytest.mark.no_replay
+@pytest.mark.django_db
+def test_who_only_makes_a_key_is_checked_by_the_log_alone(
+    acme: Project, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay.check(request.node, committed=False)
+    looked = list[str]()
+    monkeypatch.setattr(replay, "assert_all_replay", lambda: looked.append("journal"))
+    factories.make_key(acme)
+    replay.check(request.node, committed=False)
+    assert looked == []
+    Instance.objects.update(audit_hash=b"\0" * 32)
     with pytest.raises(AssertionError):
         replay.check(request.node, committed=False)
