@@ -48,28 +48,60 @@ def thread(acme: Project, ann: Subject) -> None:
     make_whole(factories.make_agent(acme))
 
 
-def test_route_matrix_is_total() -> None:
-    assert ROWS.keys() | PEOPLE.keys() == OPERATIONS.keys()
+@pytest.fixture(scope="module")
+def client(acme: Project) -> Client:
+    return client_of(acme)
 
 
-@pytest.mark.parametrize("label", ROWS)
-def test_the_right_key_is_let_in(acme: Project, label: str) -> None:
-    answer = ask(client_of(acme), label)
-    assert answer.status < 300, answer.body
-
-
-@pytest.mark.parametrize("label", ROWS)
-def test_no_credential_and_every_dead_one_are_alike(acme: Project, label: str) -> None:
+@pytest.fixture(scope="module")
+def dead(acme: Project) -> list[Client]:
+    """A key that was revoked, one that has expired, and what is no key."""
     revoked, expired = client_of(acme), client_of(acme)
     rows = ApiKey.objects.order_by("-created_at")
     api_keys.revoke(rows[1])
     row = rows[0]
     row.expires_at = timezone.now() - timedelta(seconds=1)
     row.save(update_fields=["expires_at"])
+    return [revoked, expired, Client(key="mh_live_x"), Client(key="")]
+
+
+@pytest.fixture(scope="module")
+def scoped(acme: Project) -> dict[tuple[str, ...], Client]:
+    """A key of each scope, and one of all that are no agent's."""
+    people = ("admin", "subject:export", "subject:forget")
+    kinds = [(scope,) for scope in (*people, "memory:read", "memory:write")]
+    return {scopes: client_of(acme, scopes=scopes) for scopes in (*kinds, people)}
+
+
+@pytest.fixture(scope="module")
+def stranger(standing: None) -> Client:
+    return client_of(factories.make_project("zeta"))
+
+
+@pytest.fixture(scope="module")
+def bound(acme: Project) -> Client:
+    """Of bob, whose the thread is not."""
+    return client_of(acme, subject=subjects.find_or_create(acme.id, "bob"))
+
+
+def test_route_matrix_is_total() -> None:
+    assert ROWS.keys() | PEOPLE.keys() == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_the_right_key_is_let_in(client: Client, label: str) -> None:
+    answer = ask(client, label)
+    assert answer.status < 300, answer.body
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_no_credential_and_every_dead_one_are_alike(
+    dead: list[Client], label: str
+) -> None:
     expected = ask(Client(key=None), label)
     assert expected.status == 401
-    for client in (revoked, expired, Client(key="mh_live_x"), Client(key="")):
-        assert ask(client, label).comparable == expected.comparable
+    for each in dead:
+        assert ask(each, label).comparable == expected.comparable
 
 
 @pytest.mark.parametrize("label", ROWS)
@@ -82,25 +114,25 @@ def test_a_session_is_no_credential(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", SCOPED)
-def test_the_wrong_scope_is_refused(acme: Project, label: str) -> None:
+def test_the_wrong_scope_is_refused(
+    scoped: dict[tuple[str, ...], Client], label: str
+) -> None:
     needs = OPERATIONS[label]["x-scope"]
-    single = {"memory:read", "memory:write", "subject:export", "subject:forget"}
-    others = sorted(single - auth.admitting(needs))
-    people = [other for other in others if other.startswith("subject:")]
-    for scopes in (["admin"], *([other] for other in others), ["admin", *people]):
-        answer = ask(client_of(acme, scopes=scopes), label)
-        assert (answer.status, answer.code) == (403, "scope")
-        assert needs in answer.json["detail"]
+    wrong = [each for each in scoped if auth.admitting(needs).isdisjoint(each)]
+    assert ("admin",) in wrong
+    for scopes in wrong:
+        answer = ask(scoped[scopes], label)
+        assert (answer.status, answer.code) == (403, "scope"), scopes
+        assert needs in answer.json["detail"], scopes
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_foreign_equals_absent(acme: Project, zeta: Project, label: str) -> None:
+def test_foreign_equals_absent(client: Client, stranger: Client, label: str) -> None:
     """Another project's thread answers to the byte as one that does not exist."""
-    stranger = client_of(zeta)
     if label in MAKING:
         # To a stranger the name is free: what comes about is a thread of its own.
         assert ask(stranger, label).status in (200, 201)
-        assert ask(client_of(acme), label).status in (200, 201)
+        assert ask(client, label).status in (200, 201)
         return
     foreign, absent = ask(stranger, label), ask(stranger, label, thread="absent")
     assert (foreign.status, foreign.code) == (404, "not_found")
@@ -111,9 +143,9 @@ def test_foreign_equals_absent(acme: Project, zeta: Project, label: str) -> None
 
 @pytest.mark.parametrize("label", [label for label, row in ROWS.items() if not row[2]])
 def test_foreign_things_are_neither_listed_nor_counted(
-    acme: Project, zeta: Project, label: str
+    client: Client, stranger: Client, label: str
 ) -> None:
-    own, foreign = ask(client_of(acme), label).json, ask(client_of(zeta), label).json
+    own, foreign = ask(client, label).json, ask(stranger, label).json
     if "items" in own:
         assert [item["thread"] for item in own["items"]] == ["t-1"]
         assert foreign["items"] == []
@@ -127,9 +159,7 @@ def test_foreign_things_are_neither_listed_nor_counted(
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_a_bound_key_finds_no_other_subject(acme: Project, label: str) -> None:
-    bob = subjects.find_or_create(acme.id, "bob")
-    bound = client_of(acme, subject=bob)
+def test_a_bound_key_finds_no_other_subject(bound: Client, label: str) -> None:
     foreign = ask(bound, label)
     if label in MAKING:
         assert foreign.status in (200, 201)
@@ -140,36 +170,35 @@ def test_a_bound_key_finds_no_other_subject(acme: Project, label: str) -> None:
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        ("restricted", (409, "subject_restricted")),
-        ("erasing", (410, "subject_erased")),
-        ("erased", (410, "subject_erased")),
-    ],
-)
 def test_a_subject_that_is_restricted_or_erased(
-    acme: Project, ann: Subject, label: str, state: str, expected: tuple[int, str]
+    client: Client, ann: Subject, label: str
 ) -> None:
-    Subject.objects.filter(id=ann.id).update(state=state)
-    answer = ask(client_of(acme), label)
+    found = {}
+    for state in ("restricted", "erasing", "erased"):
+        Subject.objects.filter(id=ann.id).update(state=state)
+        answer = ask(client, label)
+        found[state] = answer.status, answer.code
     Subject.objects.filter(id=ann.id).update(state="active")
-    assert (answer.status, answer.code) == expected
+    assert found == {
+        "restricted": (409, "subject_restricted"),
+        "erasing": (410, "subject_erased"),
+        "erased": (410, "subject_erased"),
+    }
 
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_a_thread_that_is_erased(acme: Project, ann: Subject, label: str) -> None:
+def test_a_thread_that_is_erased(
+    acme: Project, ann: Subject, client: Client, bound: Client, label: str
+) -> None:
     """Its name is dead to whoever knew it, and unknown to others."""
-    client = client_of(acme)
     row = Thread.objects.get(name="t-1")
     erasure = graves.bury_thread(row)
     for knowing in (client, client_of(acme, subject=ann)):
         answer = ask(knowing, label)
         assert (answer.status, answer.code) == (410, "thread_erased")
         assert answer.json["erasure"] == str(erasure.id)
-    bob = subjects.find_or_create(acme.id, "bob")
-    other = ask(client_of(acme, subject=bob), label)
+    other = ask(bound, label)
     if label in MAKING:
         assert other.status < 300
         assert ask(client, label, thread="t-2").status < 300

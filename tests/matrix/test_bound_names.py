@@ -100,11 +100,13 @@ def shape_of(answer: Answer, name: str) -> tuple[Any, ...]:
     )
 
 
+@pytest.fixture(scope="module")
+def key(acme: Project, bob: Subject) -> Client:
+    return client(acme, subject=bob)
+
+
 @pytest.mark.parametrize("label", REQUESTS)
-def test_another_s_name_is_nobody_s(
-    acme: Project, theirs: Thread, bob: Subject, label: str
-) -> None:
-    key = client(acme, subject=bob)
+def test_another_s_name_is_nobody_s(theirs: Thread, key: Client, label: str) -> None:
     head = theirs.head_seq
     answers = [shape_of(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
     assert answers[0] == answers[1]
@@ -117,10 +119,9 @@ def test_another_s_name_is_nobody_s(
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("label", [*MADE, *OTHERS])
 def test_whatever_has_become_of_it(
-    acme: Project, theirs: Thread, bob: Subject, label: str, state: str
+    theirs: Thread, key: Client, label: str, state: str
 ) -> None:
     STATES[state](theirs)
-    key = client(acme, subject=bob)
     answers = [shape_of(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
     assert answers[0] == answers[1]
 
@@ -179,9 +180,8 @@ def test_a_bound_key_s_thread_is_called_so_by_it_alone(
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
 def test_no_answer_shows_a_bound_key_another_name(
-    acme: Project, bob: Subject, label: str
+    bob: Subject, key: Client, label: str
 ) -> None:
-    key = client(acme, subject=bob)
     assert f"{bob.id}:" not in ask(key, label, "mine").body.decode()
 
 
