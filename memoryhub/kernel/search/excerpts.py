@@ -27,7 +27,7 @@ class Excerpt:
 
 
 def excerpt(text: str, wanted: Collection[str], *, stems: bool = True) -> Excerpt:
-    """Return the window of at most 240 characters with most words in it.
+    """Return the window of at most 240 characters around most different words.
 
     `wanted` are the terms that were looked for. Where none stands in the
     text, it is its beginning. Linear.
@@ -86,18 +86,21 @@ def _found(
 
 
 def _window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:
-    """Where the best window begins and ends: most different terms, then earliest."""
-    best, window = 0, (0, min(size, LONGEST))
+    """Where the best window begins and ends.
+
+    Around the shortest piece with most different terms, of equal ones the earliest:
+    what answers a question stands beside its words.
+    """
+    best, window = (0, 0), (0, min(size, LONGEST))
     for at, (start, _, _) in enumerate(found):
-        inside = list[tuple[int, int, str]]()
-        for each in found[at:]:
-            if each[1] - start > LONGEST:
+        different, last = set[str](), start
+        for _, end, term in found[at:]:
+            if end - start > LONGEST:
                 break
-            inside.append(each)
-        different = len({term for _, _, term in inside})
-        if different > best:
-            end = inside[-1][1]
-            room = LONGEST - (end - start)
-            begin = max(0, start - room // 2)
-            best, window = different, (begin, min(size, begin + LONGEST))
+            if term not in different:
+                different.add(term)
+                last = end
+        if (worth := (len(different), start - last)) > best:
+            begin = max(0, start - (LONGEST - (last - start)) // 2)
+            best, window = worth, (begin, min(size, begin + LONGEST))
     return window

@@ -173,6 +173,12 @@ def test_what_a_search_does_not_range_over_moves_no_score() -> None:
     assert before.scores.tolist() == after.scores.tolist()
 
 
+def test_an_excerpt_has_what_stands_beside_the_words() -> None:
+    lines = [f"Line {n} of record 12 has the value {n}." for n in range(60)]
+    lines[40] = "The code of record 12 is 1753163006."
+    assert "1753163006" in excerpt("\n".join(lines), ["code", "record", "12"]).text
+
+
 @given(st.text("ab lamp.", max_size=900))
 def test_an_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
     found = excerpt(text, ["lamp"])
