@@ -52,12 +52,12 @@ def produce(
     page_type: str,
     modality: str,
     schema_name: str | None = None,
-    beside: int = 0,
+    media_tokens: int = 0,
     count: Count = tokens.estimate,
 ) -> dict[int, LevelText]:
     """Make the levels below FULL, each smaller than every more faithful one.
 
-    `content` is the text or the JSON value itself, `beside` the tokens of media that
+    `content` is the text or the JSON value itself, `media_tokens` those of media that
     only FULL shows: they make way before any word does. Levels that would not be
     smaller are left out. Linear in the size of the content.
     """
@@ -73,7 +73,7 @@ def produce(
         schema_name=schema_name,
         count=count,
     )
-    full = smallest = count(text) + beside
+    full = smallest = count(text) + media_tokens
     for level in MADE:
         found = maker.make(level, min(cap(level, full), smallest - 1))
         if found is not None:

@@ -28,7 +28,7 @@ def made_of(
         page_type=opened.type,
         modality=opened.modality,
         schema_name=_schema_name(opened),
-        beside=beside(opened, tokens=tokens, count=count),
+        media_tokens=count_media(opened, tokens=tokens, count=count),
         count=count,
     )
     found = []
@@ -46,7 +46,7 @@ def made_of(
     )
 
 
-def beside(opened: Opened, *, tokens: int | None, count: Count) -> int:
+def count_media(opened: Opened, *, tokens: int | None, count: Count) -> int:
     """Count the media at FULL, within what that was given: no level may weigh more."""
     weight = media_tokens(opened)
     if tokens is None or not weight:

@@ -57,7 +57,7 @@ def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None
         _refuse(decision, command, found, "page_erased" if gone else "page_unknown")
         return
     frame = decision.paging.frames.get(found.live.page_id)
-    if found.live.page_id in decision.paging.beside:
+    if found.live.page_id in decision.paging.in_recall:
         # The turn has brought it along, whole: it is shown above.
         _reference(decision, command, found)
         return

@@ -18,9 +18,9 @@ def packed(paging: Paging, event: TurnPacked) -> Paging:
     """Note what a request has brought along, in the first turn of its exchange."""
     recall = event.recall
     if recall is None:
-        return paging._replace(beside=())
+        return paging._replace(in_recall=())
     paging = paging._replace(
-        beside=tuple(each.page_id for each in recall.texts if each.page_id)
+        in_recall=tuple(each.page_id for each in recall.texts if each.page_id)
     )
     if recall.turn != event.turn:
         return paging
@@ -28,6 +28,7 @@ def packed(paging: Paging, event: TurnPacked) -> Paging:
         Brought(each.page_id or "", each.source, event.turn) for each in recall.texts
     ]
     paging = _counted(paging, "brought", found)
+    # A page of another thread can't be fetched here: nobody can tell of its use.
     awaited = tuple(each for each in found if each.page_id)
     return paging._replace(brought=paging.brought + awaited)
 
@@ -47,22 +48,22 @@ def used(paging: Paging, page_id: str) -> Paging:
 
 def began(paging: Paging, turn: int, *, continues: bool) -> Paging:
     """Judge what was not used in time, as a turn begins."""
+    if not continues and paging.in_recall:
+        paging = paging._replace(in_recall=())
     if not paging.brought:
         return paging
     kept = tuple(each for each in paging.brought if turn - each.turn < TURNS)
     wasted = (each for each in paging.brought if each not in kept and not each.used)
-    paging = _counted(paging, "wasted", wasted)
-    beside = paging.beside if continues else ()
-    return paging._replace(brought=kept, beside=beside)
+    return _counted(paging, "wasted", wasted)._replace(brought=kept)
 
 
 def without(paging: Paging, page_id: str) -> Paging:
     """Forget a page that was deleted, or says something else now."""
-    if page_id not in paging.beside and not paging.brought:
+    if page_id not in paging.in_recall and not paging.brought:
         return paging
     return paging._replace(
         brought=tuple(each for each in paging.brought if each.page_id != page_id),
-        beside=tuple(each for each in paging.beside if each != page_id),
+        in_recall=tuple(each for each in paging.in_recall if each != page_id),
     )
 
 

@@ -221,7 +221,7 @@ class Paging(NamedTuple):
     packed: tuple[int, ...] = ()
     #: What turns brought along of late; and pages that the newest request shows so.
     brought: tuple[Brought, ...] = ()
-    beside: tuple[str, ...] = ()
+    in_recall: tuple[str, ...] = ()
     #: Tools as they were called, the last one last; and pages read since.
     tools: tuple[ToolUse, ...] = ()
     read_since: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.packing import Related, Wanted
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.turns import searches
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
 
@@ -50,7 +51,7 @@ def _list_related(
 
     Those that the request shows whole anyway are left out, and those of its exchange.
     """
-    since = wanted.since or 0
+    since = searches.exchange_seq(state)
     shown, found = selection.shown(wanted), list[Related]()
     most = max(LEAST, min(MOST, wanted.recall_tokens // LEAST_TOKENS))
     subject = state.paging.settings.recall == "subject"

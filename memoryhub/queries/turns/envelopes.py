@@ -157,7 +157,7 @@ def made_texts(
         page_type=opened.type,
         modality=opened.modality,
         schema_name=schema,
-        beside=making.beside(opened, tokens=tokens, count=count),
+        media_tokens=making.count_media(opened, tokens=tokens, count=count),
         count=count,
     )
     name = _TEXT_FIELDS[opened.modality]

@@ -234,7 +234,9 @@ def test_a_mebibyte_takes_no_time(text: str) -> None:
 
 def test_media_make_way_before_words_do() -> None:
     words = "What is on this?\n[image 8000×8000, png]"
-    made = levels.produce(words, page_type="claim", modality="text", beside=43_605)
+    made = levels.produce(
+        words, page_type="claim", modality="text", media_tokens=43_605
+    )
     assert made[1].content == words
     assert made[1].tokens > made[2].tokens
     assert 1 not in levels.produce("Yes", page_type="claim", modality="text")

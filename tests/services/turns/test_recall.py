@@ -242,7 +242,7 @@ def test_what_is_deleted_is_not_brought_along(agent: Agent) -> None:
     assert "note · " in brought(first.request)
     act(agent, DeletePage(page_id="note"))
     assert not paging(agent).brought
-    assert not paging(agent).beside
+    assert not paging(agent).in_recall
     assert FACT not in begin(agent, continues=True).request.decode()
     assert FACT not in begin(agent, ASKED).request.decode()
 
