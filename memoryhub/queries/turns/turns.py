@@ -327,7 +327,7 @@ def _used_in(
 def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:
     """Say of texts that the turn brought along why, and what became of them.
 
-    One query where there are any.
+    Two queries where there are any.
     """
     used, recall = [*found], recorded.record.recall
     if recall is None:
@@ -355,11 +355,14 @@ def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:
 def _wanted(recorded: Recorded, recall: Recall) -> Iterable[str | None]:
     """Pages that somebody referred to or asked for while they were awaited."""
     home, last = recorded.home, recall.turn + recall_use.TURNS
-    end = Turn.objects.filter(thread=home, n=last).values_list("seq", flat=True).first()
+    # The turn that brought them may lie before the one that is looked at.
+    turns = Turn.objects.filter(thread=home, n__in=(recall.turn, last))
+    began = dict(turns.values_list("n", "seq"))
+    end = began.get(last)
     rows = Event.objects.filter(
         thread=home,
         page__in=[each for each in recall.pages if each],
-        seq__gt=recorded.seq,
+        seq__gt=began[recall.turn],
         type__in=(PageReferenced.event_type, PageFaulted.event_type),
     )
     rows = rows if end is None else rows.filter(seq__lt=end)

@@ -121,6 +121,10 @@ def test_fetching_what_is_brought_along_is_free(agent: Agent) -> None:
     assert receipt.one(PageReferenced).page_id == "slot-1"
     assert paging(agent).spent.faults == 0
     assert counts(agent)["recall.used.search"] == 1
+    # Also where a later turn of the exchange is looked at.
+    later = begin(agent, continues=True)
+    (used,) = (each for each in _used(agent, later.turn) if each.source)
+    assert used.used
 
 
 def test_what_nobody_uses_within_three_turns_was_wasted(agent: Agent) -> None:
