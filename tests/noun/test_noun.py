@@ -40,8 +40,8 @@ LINES: dict[str, dict[str, str]] = {
         "    notes.VIEW,\n": "    bookmarks.VIEW,\n",
     },
     "memoryhub/api/memory/nouns.py": {
-        "import note_schemas": ", bookmarks",
-        "    note_schemas.NEWEST,\n": "    bookmarks.NEWEST,\n",
+        "import notes": ", bookmarks",
+        "    notes.NEWEST,\n": "    bookmarks.NEWEST,\n",
     },
     "memoryhub/api/application.py": {
         "memory import checkpoints, keys, notes,": " bookmarks,",

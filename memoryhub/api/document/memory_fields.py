@@ -7,14 +7,16 @@ from datetime import timedelta
 from typing import Annotated, Any, Final
 
 from django.http import HttpRequest
-from pydantic import AfterValidator, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from memoryhub.api.document.fields import (
     In,
     Name,
+    Out,
     RefusedError,
     Time,
     TtlSeconds,
+    example,
 )
 from memoryhub.errors import BadPreconditionError
 from memoryhub.kernel.memory.keys import Expiry
@@ -141,3 +143,23 @@ def version(text: str) -> int:
     if not _VERSION.fullmatch(text) or abs(int(text)) > strict_json.MAX_INTEGER:
         raise BadPreconditionError
     return int(text)
+
+
+class EmptyIn(In):
+    """Nothing: the path says it all."""
+
+    model_config = example({})
+
+
+class ExistedOut(Out):
+    model_config = example({"existed": True, "seq": 45})
+
+    existed: bool
+    seq: int | None = Field(description="Of the deletion; null if there was nothing.")
+
+
+class ClearedOut(Out):
+    model_config = example({"cleared": 2, "seq": 46})
+
+    cleared: int
+    seq: int = Field(description="The thread's head.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memoryhub.api.memory import note_schemas
+from memoryhub.api.memory import notes
 from memoryhub.api.memory.newest import Newest
 
 NEWEST: tuple[Newest, ...] = (
-    note_schemas.NEWEST,
+    notes.NEWEST,
 )  # fmt: skip

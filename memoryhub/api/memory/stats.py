@@ -11,7 +11,7 @@ from memoryhub.api.document.schemas import AsOf, ScopeOut
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.api.http.reading import GONE, find_thread, require_unrestricted, seq_of
-from memoryhub.api.memory.memory_schemas import STATS, MemoryStatsOut
+from memoryhub.api.memory.working_memory import STATS, MemoryStatsOut
 from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory.stats import (

@@ -1,19 +1,97 @@
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memoryhub.api.document.fields import ThreadName
+from memoryhub.api.document.fields import MAX_BATCH, Out, ThreadName, example, whole
+from memoryhub.api.document.samples import PLACE, UNTIL, measured
+from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_thread, seq_of
-from memoryhub.api.memory.checkpoint_schemas import CheckpointOut
-from memoryhub.api.memory.memory_schemas import MemoryOut, MemoryQuery, MemoryStatsOut
+from memoryhub.api.memory.checkpoints import CHECKPOINT, CheckpointOut
+from memoryhub.api.memory.keys import KEY_VALUE, KeyValueOut
 from memoryhub.api.memory.nouns import NEWEST
+from memoryhub.api.memory.tasks import TASK, TaskOut
 from memoryhub.errors import SeqUnknownError
+from memoryhub.kernel.memory.nouns import measured_fields
 from memoryhub.queries.memory.working_memory import get_memory
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
+
+#: As they stand in the counts of a thread.
+STATS = {
+    "keys": 2,
+    "key_bytes": 28,
+    "expiring": 1,
+    "next_expiry_at": UNTIL,
+    "default_ttl_seconds": None,
+    **measured("stats"),
+    **{name: value for each in NEWEST for name, value in each.figures.items()},
+    "checkpoints": 1,
+    "automatic": 0,
+}
+
+
+class MemoryStatsOut(Out):
+    keys: int
+    key_bytes: int
+    expiring: int
+    next_expiry_at: datetime | None
+    default_ttl_seconds: int | None
+    __annotations__ |= measured_fields("stats")
+    checkpoints: int
+    automatic: int
+
+
+Many = Annotated[
+    int,
+    BeforeValidator(whole("limit", low=0, high=MAX_BATCH)),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_BATCH}),
+]
+
+
+class MemoryQuery(AsOf):
+    keys: Many = Field(
+        200, description="How many keys, by name; fewer beyond 4 MiB of values."
+    )
+    __annotations__ |= {
+        each.name: Annotated[
+            Many, Field(50, description=f"How many of the newest {each.name}.")
+        ]
+        for each in NEWEST
+    }
+
+
+class MemoryOut(Out):
+    """All of it at one instant: what a turn starts with."""
+
+    model_config = example(
+        {
+            **PLACE,
+            "seq": 44,
+            "task": TASK,
+            "keys": [KEY_VALUE],
+            **{each.name: [each.example] for each in NEWEST},
+            "checkpoints": [CHECKPOINT],
+            "stats": STATS,
+        }
+    )
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    task: TaskOut | None
+    keys: list[KeyValueOut]
+    __annotations__ |= {each.name: each.kind for each in NEWEST}
+    checkpoints: list[CheckpointOut]
+    stats: MemoryStatsOut
+
 
 router = StrictRouter(tags=["working memory"])
 
