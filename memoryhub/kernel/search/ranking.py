@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, get_args
 from uuid import UUID
 
@@ -129,7 +129,9 @@ def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked
     if not query.wanted:
         return _none(ranged, reason="no_terms")
     stem = terms.stemmer()
-    found = [_term(index, each, ranged, stem) for each in _chosen(index, query, ranged)]
+    chosen = _chosen(index, query, ranged)
+    found = [_term(index, each, ranged, stem) for each in chosen]
+    found += _dates(index, chosen, ranged)
     counted, cut = _counted(found, total=int(ranged.sum()))
     own, scores = _scores(index, counted, ranged, seen)
     let = _required(index, query, ranged)
@@ -175,9 +177,12 @@ def _often(index: Index, word: Word) -> int:
 
 def _having(needed: Sequence[Term], candidates: Numbers) -> Numbers:
     """Which of these records have all of the terms."""
+    words = dict[str, Numbers]()
     for term in needed:
-        if term.term not in terms.STOP or len(needed) == 1:
-            candidates = candidates & (term.weighed > 0)
+        words[term.term] = words.get(term.term, False) | (term.weighed > 0)
+    for word, having in words.items():
+        if word not in terms.STOP or len(words) == 1:
+            candidates = candidates & having
     return candidates
 
 
@@ -286,6 +291,16 @@ def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> 
     return Term(term=term, weighed=weighed, exact=exact > 0, records=records)
 
 
+def _dates(index: Index, words: Sequence[str], ranged: Numbers) -> list[Term]:
+    """Those of the words that are of a record's day, each beside that of the texts."""
+    found = list[Term]()
+    for word in filter(terms.names_date, words):
+        of_date = _term(index, terms.date_term(word), ranged, None)
+        if of_date.records:
+            found.append(replace(of_date, term=word))
+    return found
+
+
 def _same(postings: Postings, term: str) -> Iterator[int]:
     at = bisect_left(postings.words, term)
     if at < len(postings.words) and postings.words[at] == term:
@@ -318,10 +333,11 @@ def _counted(
     there = [term for term in found if term.records]
     telling = [term for term in there if term.term not in terms.STOP] or there
     counted = [(term, _idf(term.records, total)) for term in telling]
+    words = {term.term for term in telling}
     cut = [
         CutTerm(term.term, "stop" if term.records else "absent", term.records)
         for term in found
-        if term not in telling
+        if term.term not in words
     ]
     return counted, cut
 

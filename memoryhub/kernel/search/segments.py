@@ -115,13 +115,14 @@ def build(found: Iterable[Record]) -> Segment:
     places: dict[str, list[int]] = {}
     often: dict[str, list[int]] = {}
     for at, record in enumerate(found):
-        words = terms.terms_of(record.text)
+        words, dates = terms.terms_of(record.text), list[str]()
         if record.text:
-            words += terms.terms_of(record.sender) + terms.date_words(record.time)
-        for word, count in Counter(words).items():
+            words += terms.terms_of(record.sender)
+            dates = terms.date_terms(record.time)
+        for word, count in Counter([*words, *dates]).items():
             places.setdefault(word, []).append(at)
             often.setdefault(word, []).append(min(count, _MOST_OFTEN))
-        length = sum(not terms.joins(word) for word in words)
+        length = sum(not terms.joins(word) for word in words) + len(dates)
         called = (record.kind, record.type, record.page)
         at_names = [names.setdefault(name, len(names)) for name in called]
         role = ROLES.index(record.role)

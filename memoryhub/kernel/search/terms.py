@@ -15,7 +15,7 @@ from typing import NamedTuple
 import snowballstemmer
 
 #: Bumped when the same text would have other terms: segments of before are made anew.
-VERSION = 2
+VERSION = 3
 #: What is longer is no word that anybody types.
 LONGEST = 128
 
@@ -86,10 +86,25 @@ def terms_of(text: str) -> list[str]:
     return found
 
 
-def date_words(time: int) -> list[str]:
-    """Return the words of a day, of microseconds since 1970: `monday 8 may 2023`."""
+def date_terms(time: int) -> list[str]:
+    """Return the terms of a day, of microseconds since 1970: `monday 8 may 2023`.
+
+    They are none of a text's: a number that every record has as its day says as much
+    as before where a text has it.
+    """
     day = _EPOCH + timedelta(microseconds=time)
-    return [_DAYS[day.weekday()], str(day.day), _MONTHS[day.month - 1], str(day.year)]
+    words = _DAYS[day.weekday()], str(day.day), _MONTHS[day.month - 1], str(day.year)
+    return [*map(date_term, words)]
+
+
+def date_term(word: str) -> str:
+    """Return a word as a term of dates. No word begins so."""
+    return "@" + word
+
+
+def names_date(word: str) -> bool:
+    """Return whether a word can be of a date."""
+    return word.isdecimal() or word in _DAYS or word in _MONTHS
 
 
 def runs(text: str) -> Iterator[Run]:

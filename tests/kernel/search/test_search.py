@@ -152,6 +152,17 @@ def test_a_record_is_found_by_its_sender_and_its_day() -> None:
     assert ranked(index, "january 1970") == [1, 2][::-1]
 
 
+def test_a_day_makes_no_word_of_a_text_common() -> None:
+    """All are of the 1st of January, and one record speaks of a 1."""
+    index = index_of("lamp", *FAR, "lamp 1", *FAR, "lamp")
+    assert ranked(index, "lamp 1")[0] == 6
+    scores = _scored(index, "1")
+    assert scores[6] > 10 * max(
+        score for seq, score in scores.items() if abs(seq - 6) > 3
+    )
+    assert ranked(index, "lamp 1", "first") == [1, 6, 11]
+
+
 def test_words_that_say_nothing_find_only_by_themselves() -> None:
     index = index_of(*["the sea is wide"] * 9, "the blue lamp")
     assert ranked(index, "the lamp") == [10]
