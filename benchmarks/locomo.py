@@ -15,9 +15,8 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -29,6 +28,10 @@ FIRST = 10
 LEAST = 0.72
 #: By the tokens that a turn may bring along: the evidence that must be among them.
 BROUGHT = {1_000: 0.77, 4_000: 0.89}
+#: Of the sessions that the messages found are of.
+SESSIONS = (5, 10)
+#: What one search shows at most.
+_SHOWN = 50
 _NO_ANSWER = 5
 #: Tokens of what stands around a message.
 _FRAMING = 12
@@ -40,16 +43,20 @@ _BESIDE = ROOT.parent / "shared" / "data" / "locomo-half.json"
 _SLOT = re.compile(r"^slot-(\d+) · ", re.MULTILINE)
 #: Messages in the order of a ranking, and the names of those to be found.
 Ranked = tuple[Sequence["Spoken"], set[str]]
-_Ask = Callable[[Server, str, str, "Talk"], Iterator[float]]
 
 
 class Spoken(NamedTuple):
     """A message of a conversation."""
 
+    #: `D3:12`: the twelfth of the third session.
     name: str
     sender: str
     text: str
     at: datetime
+
+    @property
+    def session(self) -> str:
+        return _session(self.name)
 
 
 class Talk(NamedTuple):
@@ -73,9 +80,18 @@ def measure(pace: Pace) -> list[Figure]:
         with hub.serve() as server:
             for number, talk in enumerate(talks):
                 _tell(server, key, f"talk-{number}", talk)
-            ours = _all(_by_search, server, key, talks)
+            threads = [(f"talk-{number}", talk) for number, talk in enumerate(talks)]
+            ours = [
+                ranked
+                for thread, talk in threads
+                for ranked in _by_search(server, key, thread, talk)
+            ]
             brought = {
-                room: _all(partial(_by_turn, room=room), server, key, talks)
+                room: [
+                    share
+                    for thread, talk in threads
+                    for share in _by_turn(server, key, thread, talk, room=room)
+                ]
                 for room in BROUGHT
             }
     others = {
@@ -93,7 +109,7 @@ def measure(pace: Pace) -> list[Figure]:
     return [
         Figure(
             question=f"LoCoMo: evidence among the first {FIRST} that search finds",
-            value=fmean(ours),
+            value=fmean(_share(each, None) for each in ours),
             unit="",
             goal=Goal(least=LEAST),
             behind=f"{len(ours)} questions, {len(talks)} conversations; {beside()}",
@@ -108,15 +124,30 @@ def measure(pace: Pace) -> list[Figure]:
             )
             for room, found in brought.items()
         ),
+        *(_session_figure(ours, others, most) for most in SESSIONS),
     ]
 
 
-def _all(ask: _Ask, server: Server, key: str, talks: Sequence[Talk]) -> list[float]:
-    return [
-        each
-        for number, talk in enumerate(talks)
-        for each in ask(server, key, f"talk-{number}", talk)
-    ]
+def _session_figure(
+    ours: Sequence[Ranked], others: Mapping[str, Sequence[Ranked]], most: int
+) -> Figure:
+    """Sessions in the order of their best message, as others count them."""
+
+    def told(ranked: Sequence[Ranked]) -> tuple[float, float]:
+        found = [_sessions(each, most) for each in ranked]
+        return fmean(some for some, _ in found), fmean(every for _, every in found)
+
+    some, every = told(ours)
+    rest = "; ".join(
+        f"{name} {any_:.3f}, {all_:.3f}"
+        for name, (any_, all_) in ((n, told(each)) for n, each in others.items())
+    )
+    return Figure(
+        question=f"LoCoMo: a session of the evidence among the first {most}",
+        value=some,
+        unit="",
+        behind=f"all of its sessions: {every:.3f}; {rest}",
+    )
 
 
 def _talks(conversations: list[dict[str, Any]]) -> Iterator[Talk]:
@@ -150,12 +181,11 @@ def _tell(server: Server, key: str, thread: str, talk: Talk) -> None:
         server.post(f"/threads/{thread}/slots:batch", key, {"items": batch})
 
 
-def _by_search(server: Server, key: str, thread: str, talk: Talk) -> Iterator[float]:
+def _by_search(server: Server, key: str, thread: str, talk: Talk) -> Iterator[Ranked]:
     for question, evidence in talk.questions:
-        body = {"query": question, "limit": FIRST}
+        body = {"query": question, "limit": _SHOWN}
         found: Any = server.post(f"/threads/{thread}/search", key, body)
-        names = {talk.messages[hit["slot"]].name for hit in found["items"]}
-        yield len(evidence & names) / len(evidence)
+        yield [talk.messages[hit["slot"]] for hit in found["items"]], evidence
 
 
 def _by_turn(
@@ -218,3 +248,15 @@ def _share(ranked: Ranked, room: int | None) -> float:
             break
         names.add(each.name)
     return len(evidence & names) / len(evidence)
+
+
+def _sessions(ranked: Ranked, most: int) -> tuple[bool, bool]:
+    """Whether one session of the evidence is among the first, and whether all are."""
+    messages, evidence = ranked
+    first = [*dict.fromkeys(each.session for each in messages)][:most]
+    wanted = {*map(_session, evidence)}
+    return not wanted.isdisjoint(first), wanted <= {*first}
+
+
+def _session(name: str) -> str:
+    return name.partition(":")[0]
