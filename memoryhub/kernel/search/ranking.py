@@ -275,13 +275,15 @@ def _chosen(index: Index, query: SearchQuery, ranged: Numbers) -> list[str]:
 
 def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> Term:
     """How often a term stands in each record; with `stem` its other forms as well."""
-    exact = np.zeros(len(ranged), np.float32)
+    exact, stemmed = np.zeros(len(ranged), np.float32), ""
     for postings in index.parts:
         for word in _same(postings, term):
             _add(exact, postings, word, 1)
+            stemmed = postings.stems[word]
     weighed = exact
     if stem is not None and term.isalpha():
-        weighed, stemmed = exact.copy(), stem(term)
+        # To make one takes longer than all else that is done for a word.
+        weighed, stemmed = exact.copy(), stemmed or stem(term)
         for postings in index.parts:
             for word in _forms(postings, stemmed):
                 if postings.words[word] != term:

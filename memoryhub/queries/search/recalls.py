@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import recalls
 from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH
+from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.packing import Related, Wanted
@@ -16,13 +19,15 @@ from memoryhub.kernel.turns import searches
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
 
-#: Texts that are opened for one turn: enough for a manifest, and for what may be
-#: brought along, of which each takes so many tokens with the line about it.
-LEAST, MOST, LEAST_TOKENS = 50, 160, 25
+#: Texts that are opened at once for one turn, which is enough for a manifest, and in
+#: all, of which each takes so many tokens with the line about it.
+LEAST, MOST, LEAST_TOKENS = 24, 160, 25
+#: How much longer than the room they are together before no more are opened.
+AMPLE = 1.5
 
 
 def looking_back(
-    thread: Thread, state: ThreadState, wanted: Wanted, texts: Texts
+    thread: Thread, state: ThreadState, wanted: Wanted, shown: Texts
 ) -> Wanted:
     """Return the same with what its exchange may be brought, by its newest message.
 
@@ -30,10 +35,10 @@ def looking_back(
     speaks of what was said before. The queries of a search; opens nothing.
     """
     newest = wanted.newest[0] if wanted.newest else None
-    opened = newest and texts.get(newest.full or newest.location)
-    if opened is None:
+    message = newest and shown.get(newest.full or newest.location)
+    if message is None:
         return wanted
-    question, tokens = words(opened.message), wanted.recall_tokens
+    question, tokens = words(message.message), wanted.recall_tokens
     first = selection.prefetched(wanted, state)
     there = {each.place for each in first}
     found = _list_related(thread, state, wanted, question)
@@ -42,6 +47,25 @@ def looking_back(
         related=(*first, *(each for each in found if each.place not in there)),
         prefetch_tokens=tokens if recalls.speaks_of_before(question) else tokens // 4,
     )
+
+
+def opened(thread: Thread, wanted: Wanted) -> tuple[Wanted, dict[Location, Opened]]:
+    """Open what may be brought, best first, until it would fill the room amply.
+
+    Returns what is wanted with those that are there, and them. Two queries for 24.
+    """
+    found, room = dict[Location, Opened](), wanted.recall_tokens
+    left = AMPLE * room
+    for start in range(0, len(wanted.related), LEAST):
+        batch = wanted.related[start : start + LEAST]
+        found |= texts.opened(thread, [each.place for each in batch])
+        there = (each for each in batch if each.place in found)
+        sizes = (estimate(recalls.entry(found[at], source)) for at, source in there)
+        left -= sum(size for size in sizes if size <= room)
+        if left < 0:
+            break
+    related = tuple(each for each in wanted.related if each.place in found)
+    return replace(wanted, related=related), found
 
 
 def _list_related(

@@ -123,9 +123,8 @@ def pack(
     wanted = selection.without(wanted, gone)
     if selection.looks_back(wanted, state):
         wanted = recalls.looking_back(thread, state, wanted, opened)
-        related = wanted.related
-        opened |= texts.opened(thread, [each.place for each in related])
-        wanted = replace(wanted, related=tuple(r for r in related if r.place in opened))
+        wanted, brought = recalls.opened(thread, wanted)
+        opened |= brought
         wanted = _offering_related(thread, state, wanted, opened)
         rows = [row.location(thread.id) for row in wanted.available]
         opened |= texts.opened(thread, [row for row in rows if row not in opened])
