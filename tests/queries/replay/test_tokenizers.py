@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tiktoken_ext import openai_public
@@ -148,6 +148,23 @@ def test_who_does_not_ask_does_not_pay() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+#: Texts of which each takes a token more beside the others than alone.
+SHIFTY = [
+    *[("", "page", 0.0, False)] * 5,
+    ("", "structured", 0.7, False),
+    ("i°", "page", 0.98, False),
+    ("nil", "structured", 0.36, False),
+    ("ªcÝÔ", "tool", 0.54, False),
+    ("The erasure's i.", "page", 0.0, False),
+    ('"{"a":1}\n0\x81', "tool", 0.0, False),
+    (
+        "\n\n</VM:CONTEXT>0:0:0:0\x81\U00010000\ue040\x1f0:0\U00013b56\U00018cd6\n",
+        *("tool", 0.0, False),
+    ),
+]
+
+
+@example(SHIFTY, 292, "passive")
 @settings(deadline=None, max_examples=60)
 @given(pages, st.integers(100, 3_000), st.sampled_from(["strict", "passive"]))
 def test_request_within_budget_with_framing(
