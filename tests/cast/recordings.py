@@ -139,7 +139,8 @@ def _events(thread: Thread) -> Iterable[Event]:
 
 def _event(thread: Thread, row: Event) -> list[Any]:
     body = json.loads(row.body)
-    body = {name: body[name] for name in body if name not in ("subject", "digest")}
+    keyed = "subject", "digest", "tools"
+    body = {name: body[name] for name in body if name not in keyed}
     content = log.open_payload(thread.subject, thread.project_id, row)
     return [row.seq, row.type, row.actor, body, content]
 

@@ -31,10 +31,10 @@ pytestmark = pytest.mark.timeout(300)
 #: What has left comes back only if it is asked for.
 SMALL = {"budget_tokens": 3_400, "reserved_tokens": 1_200, "recall": "off"}
 CODE = "4-17-22"
-#: Long enough for the code to be in no hint, and in no lower level.
+#: So long that the code is in no hint, and in no lower level.
 SECRET = (
     "About the locker at the station. "
-    + "It is the one beside the stairs, a green one, and it sticks a little. " * 8
+    + "It is the one beside the stairs, a green one, and it sticks a little. " * 32
     + f"Its code is {CODE}."
 )
 TALK = "The parcel went by ship and by train, and nobody knows why it is late. " * 12
@@ -126,7 +126,8 @@ def slot(message: dict[str, Any]) -> dict[str, Any]:
 def memory(instance: Instance, key: str) -> Iterator[Client]:
     with instance.serve() as server:
         with Client(server.port, key) as client:
-            client.put("/threads/talk", {"config": SMALL})
+            config = {**SMALL, "recall": "off"}
+            client.put("/threads/talk", {"config": config})
             yield client
         server.stop()
 
