@@ -142,6 +142,9 @@ def _event(thread: Thread, row: Event) -> list[Any]:
     keyed = "subject", "digest", "tools"
     body = {name: body[name] for name in body if name not in keyed}
     content = log.open_payload(thread.subject, thread.project_id, row)
+    if content and body.get("recall"):
+        # The request says of what it brings along at what minute it was said.
+        content.pop("sha256", None)
     return [row.seq, row.type, row.actor, body, content]
 
 
