@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -107,8 +108,8 @@ class _Reading:
     #: Seqs at which turns of the run began, and the number of the first.
     turns: Sequence[int]
     first_turn: int
-    #: Seqs of values that expire.
-    passing: Collection[int]
+    #: Seqs of values that expire, read when the first value comes.
+    passing: Callable[[], Collection[int]]
 
     @classmethod
     def start(cls, thread: Thread, span: Span) -> _Reading:
@@ -123,7 +124,7 @@ class _Reading:
             opener=payloads.opener(key, address),
             turns=[seq for _, seq in began],
             first_turn=began[0][0] if began else (before or thread.turn_count) + 1,
-            passing=_passing(thread.id),
+            passing=cache(partial(_passing, thread.id)),
         )
 
     def record(self, row: Event, event: Body) -> Record | None:
@@ -171,7 +172,7 @@ class _Reading:
     def _passes(self, row: Event, event: Body) -> bool:
         if not isinstance(event, KeySet):
             return False
-        return event.expires_at is not None or row.seq in self.passing
+        return event.expires_at is not None or row.seq in self.passing()
 
 
 def _passing(thread: UUID) -> set[int]:

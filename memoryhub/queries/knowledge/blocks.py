@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal.log import log
@@ -109,20 +109,25 @@ def list_carried(
 ) -> tuple[Carried, ...]:
     """Return what a thread's requests may carry of its subject's blocks, in order.
 
-    One query where there are none, else five. Nothing for a thread that is not there
-    yet and nobody's in particular, nor for one that was set so.
+    One query for nobody's in particular, two where there are none, else six. Nothing
+    for a thread that is not there yet and nobody's in particular, nor for one that was
+    set so.
     """
-    rows = Thread.objects.select_related("subject").filter(
-        home=True, status=Thread.Status.OPEN, subject__anonymous=False
-    )
     meant = names_of(name, bound=bound)
-    named = Q(subject__threads__project=project, subject__threads__name__in=meant)
+    own = Thread.objects.filter(project=project, name__in=meant)
     # A name that a bound key uses may be that of another subject's thread, too.
-    home = rows.filter(Q(subject=bound) if bound else named).first()
+    theirs = own.filter(subject__anonymous=False).values_list("subject", flat=True)
+    subjects = {bound} if bound else {*theirs}
+    homes = Thread.objects.select_related("subject").filter(
+        home=True,
+        status=Thread.Status.OPEN,
+        subject__in=subjects,
+        subject__anonymous=False,
+    )
+    home = homes.first() if subjects else None
     if home is None:
         return ()
-    own = Thread.objects.filter(project=project, subject=home.subject, name__in=meant)
-    found = {thread.name: thread for thread in own}
+    found = {thread.name: thread for thread in own.filter(subject=home.subject)}
     thread = next((found[each] for each in meant if each in found), None)
     count = (EST if thread is None else tokenizers.of(thread)).count
     made = Page.objects.filter(thread=home, type=BLOCK, deleted_seq=None)

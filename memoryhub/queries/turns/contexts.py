@@ -14,6 +14,7 @@ from uuid import UUID
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.rows import LevelRow, PageRow
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Record, Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE
@@ -32,7 +33,7 @@ from memoryhub.kernel.packing.packing import Packed, Wanted
 from memoryhub.kernel.packing.prefixes import Request
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.page_events import TurnPacked
-from memoryhub.kernel.state.pages import Entry, Location, system_prompt
+from memoryhub.kernel.state.pages import FULL, Entry, Location, system_prompt
 from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.state.state import ThreadState
@@ -186,13 +187,15 @@ def _entries(thread: Thread, state: ThreadState, ids: Sequence[str]) -> list[Ent
     if not ids:
         return []
     # By the key alone: asked for an order, or up to a seq, SQLite walks the pages of
-    # the whole thread by it.
+    # the whole thread by it. Rows as they are take half as long as models.
     made = Page.objects.filter(thread=thread, page_id__in=ids)
-    home = {row.page_id: row for row in made if row.deleted_seq is None}
-    levels: dict[str, list[PageLevel]] = {}
-    for level in PageLevel.objects.filter(
-        thread=thread, page_id__in=[*home], seq__lte=state.seq
-    ):
+    rows = map(PageRow._make, made.values_list(*PageRow._fields))
+    home = {row.page_id: row for row in rows if row.deleted_seq is None}
+    lower = PageLevel.objects.filter(
+        thread=thread, page_id__in=[*home], seq__lte=state.seq, level__gt=FULL
+    )
+    levels: dict[str, list[LevelRow]] = {}
+    for level in map(LevelRow._make, lower.values_list(*LevelRow._fields)):
         levels.setdefault(level.page_id, []).append(level)
     return [entry_of(home[each], levels.get(each, ())) for each in ids if each in home]
 
