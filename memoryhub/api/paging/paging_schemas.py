@@ -11,9 +11,21 @@ from pydantic import Field
 from memoryhub.api.document.fields import Name, Out, Turn, example
 from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
-from memoryhub.api.paging.working_set_schemas import BUDGET, BudgetOut, VerdictOut
 from memoryhub.queries.paging.paging_metrics import Tally
+from memoryhub.queries.paging.residency import Budget
 
+BUDGET = {
+    "budget_tokens": 128000,
+    "reserved_tokens": 4000,
+    "usable_tokens": 124000,
+    "used_tokens": 31000,
+    "utilization": 0.25,
+    "pinned_tokens": 1200,
+    "explicit_tokens": 400,
+    "protected_tokens": 0,
+    "evict_at_tokens": 105400,
+    "evict_to_tokens": 86800,
+}
 _COUNTS = {
     "hits": 8,
     "misses": 2,
@@ -49,6 +61,43 @@ _MUTATION = {
     "by": "tool",
     "body": {"page_id": "fare-rules", "tokens": 16, "mapped": True},
 }
+
+
+class BudgetOut(Out):
+    """Where the tokens are; all are of lines as they stand in a request."""
+
+    budget_tokens: int
+    reserved_tokens: int
+    usable_tokens: int
+    used_tokens: int
+    utilization: float
+    pinned_tokens: int = Field(description="Of frames that any rule pins.")
+    explicit_tokens: int = Field(description="Of pins by command and system prompt.")
+    protected_tokens: int
+    evict_at_tokens: int
+    evict_to_tokens: int
+
+    @classmethod
+    def of(cls, budget: Budget) -> Self:
+        settings = budget.settings
+        return cls(
+            budget_tokens=settings.budget_tokens,
+            reserved_tokens=settings.reserved_tokens,
+            usable_tokens=settings.usable,
+            used_tokens=budget.used,
+            utilization=budget.used / settings.usable,
+            pinned_tokens=budget.pinned,
+            explicit_tokens=budget.explicit,
+            protected_tokens=budget.protected,
+            evict_at_tokens=int(settings.high),
+            evict_to_tokens=settings.low,
+        )
+
+
+class VerdictOut(Out):
+    thrashing: bool
+    reasons: list[Literal["refaults", "stuck"]]
+    pages: list[str]
 
 
 class PagingTallyOut(Out):
