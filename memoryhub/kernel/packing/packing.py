@@ -168,8 +168,8 @@ def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
         made = tried.make(tried.taken)
         if made.tokens <= wanted.limit:
             return filling.filled(tried, made, wanted.limit)
-        # By more each time: what is over says little of what costs do not count.
-        spare += attempted and made.tokens - wanted.limit << attempted
+        # Twice as much each time: what is over may say little of what is not counted.
+        spare += attempted and made.tokens - wanted.limit << attempted - 1
         # Costs are what the messages really take from now on.
         wanted = replace(wanted, exact=True)
     raise TooSmallError
