@@ -29,6 +29,8 @@ FOLDER = Path(".memoryhub") / "demo"
 #: Of the configured instance; the demo has none of it.
 _CONFIGURED = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "MEMORYHUB_KEK_FILE")
 ONCE_SECONDS, ONCE_SPEED = 120.0, 12.0
+#: How long who has not written yet is waited for, on a busy machine.
+PATIENCE_SECONDS = 60.0
 
 
 class Command(Base):
@@ -90,7 +92,14 @@ class Command(Base):
             stage.start()
 
         running = server.server(listening=listening)
-        ended = threading.Timer(seconds or 0, lambda: _end(stage, running))
+
+        def end() -> None:
+            patience = PATIENCE_SECONDS if once else 0
+            while stage.silent and patience > 0 and not stage.stopped.wait(1):
+                patience -= 1
+            _end(stage, running)
+
+        ended = threading.Timer(seconds or 0, end)
         if seconds is not None:
             ended.start()
         with suppress(KeyboardInterrupt):
@@ -110,9 +119,8 @@ class Command(Base):
         accepted = stage.accepted
         counts = ", ".join(f"{name} {count}" for name, count in accepted.items())
         self.say(f"Requests that were taken: {counts or 'none'}.")
-        silent = [name for name, count in accepted.items() if not count]
-        if strict and (stage.trouble or silent or not accepted):
-            found = [*stage.trouble] or [f"{name}: silent" for name in silent]
+        if strict and (stage.trouble or stage.silent or not accepted):
+            found = [*stage.trouble] or [f"{name}: silent" for name in stage.silent]
             self.end(f"The demo had trouble: {'; '.join(found[:5]) or 'no agent'}")
 
 

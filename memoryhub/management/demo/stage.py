@@ -55,7 +55,12 @@ class Stage:
     @property
     def accepted(self) -> dict[str, int]:
         """How many requests of each agent the server took."""
-        return {name: life.client.accepted for name, life in self._lives.items()}
+        return {name: life.client.accepted for name, life in dict(self._lives).items()}
+
+    @property
+    def silent(self) -> list[str]:
+        """Who has not had a request taken yet."""
+        return [name for name, count in self.accepted.items() if not count]
 
     def _begin(self) -> None:
         if self.run == 1:
