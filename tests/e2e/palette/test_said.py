@@ -63,7 +63,7 @@ def test_keys_alone_find_what_was_said_in_this_thread(
     page.goto("/p/acme/threads/refund")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
-    page.keyboard.type("EUR 132.00", delay=20)
+    page.keyboard.insert_text("EUR 132.00")
     said = page.locator(".hit.said")
     expect(said.first).to_be_visible()
     expect(page.locator("#preview")).to_contain_text("First seen")
@@ -78,7 +78,7 @@ def test_keys_alone_find_what_was_said_in_this_thread(
     page.wait_for_url(f"**{chosen}")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
-    page.keyboard.type("EUR 132.00", delay=20)
+    page.keyboard.insert_text("EUR 132.00")
     page.keyboard.press("Enter")
     page.wait_for_url("**/pages/slot-*?at_seq=*")
 
