@@ -35,10 +35,10 @@ def looking_back(
     speaks of what was said before. The queries of a search; opens nothing.
     """
     newest = wanted.newest[0] if wanted.newest else None
-    message = newest and shown.get(newest.full or newest.location)
-    if message is None:
+    asking = newest and shown.get(newest.full or newest.location)
+    if asking is None:
         return wanted
-    question, tokens = words(message.message), wanted.recall_tokens
+    question, tokens = words(asking.message), wanted.recall_tokens
     first = selection.prefetched(wanted, state)
     there = {each.place for each in first}
     found = _list_related(thread, state, wanted, question)
