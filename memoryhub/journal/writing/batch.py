@@ -107,6 +107,7 @@ class Batch:
         if self.rows.pages.deleted or self.rows.erased:
             for subject in {after.state.subject for _, after in self.moved.values()}:
                 thread_terms.forget(subject)
+                texts.forget_requests(subject)
         return outcomes
 
     def committed(self) -> list[Outcome] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memoryhub.journal.log import log
+from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.erased import named
@@ -27,6 +28,8 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Bytes of sealed payload whose opened texts a process keeps.
 KEPT_BYTES = 64 * 1_048_576
+#: Bytes of newest requests that a process keeps.
+KEPT_REQUESTS = 32 * 1_048_576
 #: What the definitions of an agent's own tools are called among pages that are gone.
 TOOLS = "tools"
 #: Events read in one statement.
@@ -54,6 +57,23 @@ class Texts(Lru[Key, Opened]):
 texts = Texts(KEPT_BYTES)
 
 
+class Newest(NamedTuple):
+    """The request of a thread's newest turn, as it was handed out."""
+
+    turn: int
+    record: Record
+    request: bytes
+
+
+#: The newest requests, by (subject, epoch, thread): the next turn is compared with it.
+newest: Lru[tuple[UUID, int, UUID], Newest] = Lru(KEPT_REQUESTS)
+
+
+def forget_requests(subject: UUID) -> None:
+    """Drop the requests of a subject's threads, which may hold what was erased."""
+    newest.drop(lambda key, _: key[0] == subject)
+
+
 def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opened]:
     """Open the texts at these places; those that were erased are left out.
 
@@ -69,7 +89,7 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
         if text is not None
     }
     # Another process may have erased what this one still holds.
-    gone = _erased(found)
+    gone = erased(found)
     for place in gone:
         texts.pop((subject, epoch, place))
         del found[place]
@@ -86,8 +106,8 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
     return found
 
 
-def _erased(held: Collection[Location]) -> list[Location]:
-    """Those of the places whose payloads are gone."""
+def erased(held: Collection[Location]) -> list[Location]:
+    """List those of the places whose payloads are gone. One query."""
     if not held:
         return []
     seqs = [place.seq for place in held]

@@ -16,6 +16,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.rows.rows import LevelRow, PageRow
 from memoryhub.journal.writing import texts
+from memoryhub.journal.writing.texts import Newest
 from memoryhub.kernel.levels.contexts import Record, Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE
 from memoryhub.kernel.levels.tokens import Count
@@ -44,7 +45,6 @@ from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 from memoryhub.queries.search import recalls
-from memoryhub.vault.registry.lru import Lru
 
 #: Pages at home that a manifest may offer.
 OFFERED = 50
@@ -55,11 +55,8 @@ class Before(NamedTuple):
 
     record: Record
     home: UUID
-
-
-#: Refs in records of newest turns that a process keeps.
-KEPT_REFS = 200_000
-_newest: Lru[tuple[UUID, int, UUID], tuple[int, Record]] = Lru(KEPT_REFS)
+    #: Its bytes, if they are at hand.
+    request: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,9 +349,9 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
 
 def before(thread: Thread, turn: int) -> Before | None:
     """Return the record of the turn before, perhaps an ancestor's; None without one."""
-    kept = _newest.get(_place(thread))
-    if kept is not None and kept[0] == turn - 1:
-        return Before(kept[1], thread.id)
+    kept = texts.newest.get(_place(thread))
+    if kept is not None and kept.turn == turn - 1:
+        return Before(kept.record, thread.id, kept.request)
     try:
         found = recorded(thread, turn - 1)
     except (NotFoundError, NotRecordedError):
@@ -362,10 +359,10 @@ def before(thread: Thread, turn: int) -> Before | None:
     return Before(found.record, found.home.id)
 
 
-def keep(thread: Thread, turn: int, record: Record) -> None:
-    """Keep what a turn was packed of, now that it is on disk, for the turn after it."""
-    refs = sum(len(section.refs) for section in record.sections)
-    _newest.put(_place(thread), (turn, record), weight=refs + 1)
+def keep(thread: Thread, turn: int, packed: Packed) -> None:
+    """Keep the request of a turn, now that it is on disk, for the turn after it."""
+    kept = Newest(turn, packed.record, packed.request)
+    texts.newest.put(_place(thread), kept, weight=len(packed.request))
 
 
 def _place(thread: Thread) -> tuple[UUID, int, UUID]:
@@ -386,14 +383,16 @@ def prefix_tokens(
         return 0
     if before is None:
         return None
-    record, home = packed.record, before.home
-    held = packed.texts
+    record, home, held = packed.record, before.home, packed.texts
     places = [each for each in record_places(before.record, home) if each not in held]
-    opened: Texts = {**held, **texts.opened(thread, places)} if places else held
-    previous = Request(record=before.record, texts=opened, thread=home)
-    request = Request(
-        record=record, texts=opened, thread=thread.id, made=packed.request
+    if before.request is None:
+        held = {**held, **texts.opened(thread, places)} if places else held
+    elif texts.erased(places):
+        return None
+    previous = Request(
+        record=before.record, texts=held, thread=home, made=before.request
     )
+    request = Request(record=record, texts=held, thread=thread.id, made=packed.request)
     count = tokenizers.nearest(record.tokenizer).count
     try:
         return prefixes.common(previous, request, count=count).tokens

@@ -134,7 +134,7 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -
         assert begun is not None
         return begun
     assert kept.state is not None
-    contexts.keep(row, options.turn, packed.record)
+    contexts.keep(row, options.turn, packed)
     uses.read(agent.prefix, kept.state.subject)
     return Begun(
         receipt=receipt,

@@ -108,6 +108,12 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.writing.texts.newest": OtherPlace(
+            holds="newest requests of threads, opened; 32 MiB",
+            found="(subject, epoch), read before use, as is what was erased since;"
+            " dropped at once where something of the subject was erased",
+            forget=Fate.VOID,
+        ),
         "memoryhub.journal.rows.totals._ADD": OtherPlace(
             holds="a statement, without values"
         ),
@@ -197,11 +203,6 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         ),
         "memoryhub.queries.replay.tokenizers._held": OtherPlace(
             holds="vocabularies that are the same for all, of extras that are in use"
-        ),
-        "memoryhub.queries.turns.contexts._newest": OtherPlace(
-            holds="records of newest turns: refs, names, counters; no content",
-            found="(subject, epoch), read before use",
-            forget=Fate.VOID,
         ),
         "memoryhub.services.forget.maintenance.maintenance": OtherPlace(
             holds="how many erasures are to be replayed"

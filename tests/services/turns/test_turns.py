@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from memoryhub.errors import (
     PageErasedError,
 )
 from memoryhub.journal import Order, Request
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.writing.texts import newest, texts
 from memoryhub.journal.writing.writer import Journal, writer
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.packing.selection import Options
@@ -289,6 +290,28 @@ def test_prefix_is_told_against_the_turn_before(agent: Agent) -> None:
         common += 1
     assert prefixes[1] is not None
     assert 0 < prefixes[1] <= estimate(first.request[:common].decode()) + 1
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_request_at_hand_is_as_one_made_again(agent: Agent, held: bool) -> None:
+    """What has lost a text is compared with nothing, by who has its bytes, too."""
+    newest.clear()
+    make_pages(agent, new_page("a", "a secret"))
+    requests = [begin(agent, "hello").request]
+    if not held:
+        newest.clear()
+    requests.append(begin(agent, "again").request)
+    kept = newest.items() if held else []
+    act(agent, DeletePage(page_id="a"))
+    assert not newest.items()
+    # As in another process, which has not heard of it.
+    for key, value in kept:
+        newest.put(key, value)
+    begin(agent, "and now?")
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*requests, strict=False))
+    common = bytes(one for one, _ in pairs).decode()
+    prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
+    assert prefixes == [0, estimate(common), None]
 
 
 def packed(thread: Thread) -> list[TurnPacked]:
