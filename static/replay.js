@@ -30,8 +30,8 @@
     rest();
   }
 
-  function address(seq) {
-    const url = new URL(location.href.split("#")[0]);
+  function address(seq, page = location.href) {
+    const url = new URL(page.split("#")[0]);
     url.searchParams.delete("at_turn");
     url.searchParams.set("at_seq", seq);
     return url;
@@ -45,6 +45,10 @@
       if (seq) link.href = address(seq);
       else link.removeAttribute("href");
     }
+    // What leads away goes to the event at hand, unless that is the newest and live.
+    const then = moment().dataset.at !== undefined || range.value !== range.max;
+    for (const link of then ? document.querySelectorAll("[data-then]") : []) link.href = address(range.value, link.href);
+    for (const here of document.querySelectorAll("[data-here]")) here.hidden = !then;
     to.value = range.value;
     const x = `${Number(range.max) > 1 ? (100 * (range.value - 1)) / (range.max - 1) : 0}%`;
     hand.querySelector("rect").setAttribute("x", x);
@@ -76,7 +80,6 @@
     const head = get("head").dataset.seq;
     range.max = head;
     get("of").textContent = Number(head).toLocaleString("en-US");
-    get("turns").textContent = Number(get("map").dataset.turns).toLocaleString("en-US");
     if (moment().dataset.at === undefined) range.value = head;
     point();
   }

@@ -14,8 +14,10 @@ from django.urls import reverse
 
 from inspector.drawing import chat, summaries
 from inspector.drawing.scenes import Context, Panel, Scene
+from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.events import EventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
@@ -62,6 +64,11 @@ def shared(scene: Scene) -> Context:
         "pushed": False,
         "actors": ActorNames(thread.project_id),
     }
+
+
+def line_at(thread: Thread, seq: int) -> ThreadLine:
+    """Word a thread as of an event. Two queries or three; none where it was sought."""
+    return ThreadLine.of(thread).as_of(replay.state_at(thread, seq).state)
 
 
 def event_row(line: EventLine, *, opened: bool = False, toggle: str = "") -> EventRow:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
 from inspector.access import access
 from inspector.drawing.scenes import Scene
@@ -86,6 +88,7 @@ def page(
         "as_of": moment,
         "to_now": _to_now(visit, scene, context),
         "standing": "page" if live and moment.live else "",
+        "then": SimpleLazyObject(partial(panels.line_at, visit.row, moment.seq)),
     }
     return thread_page(
         request,

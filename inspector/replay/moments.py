@@ -19,6 +19,7 @@ from memoryhub.queries.paging.eviction_runs import EvictionRun
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import events, timeline
 from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.threads import ThreadLine
 
 #: Events shown on each side of the one at hand; while the thumb is being dragged.
 AROUND, PASSING = 50, 12
@@ -142,6 +143,7 @@ def _moment(scene: Scene) -> Context:
         "untabbed": panels.kept(scene.carried(without="tab")),
         "unviewed": panels.kept(scene.carried(without="view")),
         "marks": timeline.get_marks(scene.thread, scene.seq, near=near),
+        "then": ThreadLine.of(scene.thread).as_of(right.state) if right.state else None,
     }
 
 

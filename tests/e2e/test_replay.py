@@ -185,6 +185,27 @@ def test_permalink_reopens_same_view(
         assert seen
 
 
+@pytest.mark.parametrize("loaded", ["", "?at_seq=9"])
+def test_what_leads_away_goes_to_the_event_at_hand(
+    talk: None, agent: Agent, page: Page, loaded: str
+) -> None:
+    """Fork, tabs and search follow the thumb, and the head tells of that event."""
+    page.goto(f"{T}{loaded}")
+    drag(page, [20, 12])
+    expect(page.locator("#moment")).to_have_attribute("data-at", "12")
+    say(agent, "talk", "one more")
+    expect(page.locator("#live")).to_have_text(f"As of event 12 · {EVENTS - 11} newer")
+    expect(page.get_by_text("12 events", exact=True)).to_be_visible()
+    expect(page.get_by_text("11 messages", exact=True)).to_be_visible()
+    expect(page.locator("main h1:visible")).to_have_count(1)
+    ways = [page.get_by_role("link", name=name) for name in ("Fork here", "Branches")]
+    ways += [page.locator(".tabs .seekin"), *page.locator(".tabs nav a").all()]
+    for way in ways:
+        expect(way).to_have_attribute("href", re.compile(r"[?&]at_seq=12$"))
+    ways[0].click()
+    expect(page.get_by_label("From event")).to_have_value("12")
+
+
 def test_back_never_shows_a_fragment(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
     page.goto(f"{T}?{LISTED}")

@@ -103,7 +103,7 @@ def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
     page.keyboard.press("ArrowRight")
     expect(page.locator("[role=alert]")).to_contain_text("signed out")
     expect(page.locator("header.top")).to_have_count(1)
-    expect(page.locator("#head")).to_be_visible()
+    expect(page.locator("main h1")).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#moment[role=alert]")).to_have_count(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectRestrictedError
 from memoryhub.kernel.state.paging import lately, resident_rate
-from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
+from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS, ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
@@ -143,6 +143,20 @@ class ThreadLine(Rates):
             listed_at=row.listed_at,
             listed_slots=row.listed_slots,
             **_paging(row),
+        )
+
+    def as_of(self, state: ThreadState) -> ThreadLine:
+        """Return what is told at the head of a page, as it was in this state."""
+        return replace(
+            self,
+            status=state.status,
+            labels=dict(state.labels),
+            head_seq=state.seq,
+            slots=state.slot_count,
+            turns=state.turn_count,
+            tokens=state.token_count,
+            bytes=state.byte_count,
+            last_event_at=state.at or self.created_at,
         )
 
 
