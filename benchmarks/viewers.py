@@ -165,7 +165,7 @@ class Room:
     async def open(self, sessions: Sequence[str], hello: str) -> None:
         """A viewer for each session named; a session may be named more than once."""
         for session in sessions:
-            cookie = f"{COOKIE}={session}"
+            cookie = f"{COOKIE}_{self.server.port}={session}"
             line = await connect(
                 f"ws://127.0.0.1:{self.server.port}/ws/live/{PROJECT}",
                 origin=Origin(f"http://127.0.0.1:{self.server.port}"),

@@ -22,6 +22,7 @@ from channels.routing import ProtocolTypeRouter
 
 from inspector.live.hub import hub
 from inspector.live.routing import websocket_application
+from inspector.web.cookies import CookiesByPort
 from memoryhub.api.errors import IncompleteBodyError, status_of
 from memoryhub.api.handler import application as api_application
 from memoryhub.api.http import gate
@@ -205,8 +206,10 @@ async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
 
 application = ProtocolTypeRouter(
     {
-        "http": Http(Pages()),
-        "websocket": Sockets(browsers=AuthMiddlewareStack(websocket_application)),
+        "http": Http(CookiesByPort(Pages())),
+        "websocket": Sockets(
+            browsers=CookiesByPort(AuthMiddlewareStack(websocket_application))
+        ),
         "lifespan": Lifespan(),
     }
 )

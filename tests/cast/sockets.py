@@ -19,6 +19,7 @@ from django.test import RequestFactory
 
 from inspector import BUILD
 from inspector.access import access
+from inspector.web.cookies import name_at
 from memoryhub.asgi import Lifespan, application
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
@@ -156,7 +157,7 @@ class Socket(Line):
     ) -> None:
         headers = [] if origin is None else [(b"origin", origin.encode())]
         if session:
-            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+            cookie = f"{name_at(settings.SESSION_COOKIE_NAME, host)}={session}"
             headers.append((b"cookie", cookie.encode()))
         super().__init__(path, headers, client=client, host=host)
 

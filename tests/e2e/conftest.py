@@ -117,22 +117,28 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def server(transactional_db: None) -> Iterator[str]:
-    """The whole application on a free port; its address.
+def server(servers: tuple[str, str]) -> str:
+    """The address of the whole application."""
+    return servers[0]
+
+
+@pytest.fixture
+def servers(transactional_db: None) -> Iterator[tuple[str, str]]:
+    """The whole application on two free ports; its addresses.
 
     What a test begins with is made before: fixtures that write stand to the left.
     """
     sign_in.link_limit.forget()
     # The layer in memory belongs to the loop that first used it.
     channel_layers.backends.clear()
-    bound, listening = serving.bind("127.0.0.1", 0), threading.Event()
+    bound, listening = [serving.bind("127.0.0.1", 0) for _ in "ab"], threading.Event()
     running = serving.server(listening=listening.set)
     thread = threading.Thread(
-        target=running.run, kwargs={"sockets": [bound]}, name="server", daemon=True
+        target=running.run, kwargs={"sockets": bound}, name="server", daemon=True
     )
     thread.start()
     assert listening.wait(WAIT_SECONDS)
-    yield serving.url(bound)
+    yield serving.url(bound[0]), serving.url(bound[1])
     running.stop()
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
@@ -140,12 +146,13 @@ def server(transactional_db: None) -> Iterator[str]:
 
 
 @pytest.fixture
-def watched(server: str) -> Iterator[Watched]:
+def watched(servers: tuple[str, str]) -> Iterator[Watched]:
     """Fails the test on whatever the browser has to complain about."""
     watching = Watched()
     yield watching
     assert watching.unexpected() == []
-    own = (server, server.replace("http", "ws", 1), "data:", "about:", "blob:")
+    sockets = (each.replace("http", "ws", 1) for each in servers)
+    own = (*servers, *sockets, "data:", "about:", "blob:")
     assert [url for url in watching.urls if not url.startswith(own)] == []
 
 

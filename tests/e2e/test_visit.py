@@ -93,6 +93,23 @@ def test_a_key_is_made_and_never_shown_again(acme: Project, page: Page) -> None:
     assert secret not in page.content()
 
 
+def test_two_hubs_on_one_host_sign_nobody_out(
+    servers: tuple[str, str], open_page: Callable[..., Page]
+) -> None:
+    """A browser sends the cookies of a host to each of its ports."""
+    page = open_page("owner")
+    viewer = operators.add("viewer")
+    operators.set_role(Project.objects.get(slug="acme"), viewer, "viewer")
+    other = page.context.new_page()
+    other.goto(f"{servers[1]}/sign-in/{operators.make_link(viewer)}")
+    other.wait_for_url("**/p/acme/")
+    for each, role in ((page, "owner"), (other, "viewer"), (page, "owner")):
+        each.reload()
+        each.locator("summary", has_text=role).click()
+        each.get_by_role("button", name="dark").click()
+        expect(each.locator("summary", has_text=role)).to_be_visible()
+
+
 def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
     talk: None, open_page: Callable[..., Page], watched: Watched
 ) -> None:

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from inspector import BUILD
 from inspector.live import consumers
+from inspector.web.cookies import name_at
 from memoryhub.api.http import auth, limits
 from memoryhub.api.threads import socket
 from memoryhub.models import ApiKey, Membership, Project, Subject
@@ -127,7 +128,8 @@ async def served(cast: Cast) -> AsyncIterator[None]:
 
 
 def opened(path: str, case: str, cast: Cast) -> Line:
-    cookie = f"{settings.SESSION_COOKIE_NAME}={cast.sessions['right']}".encode()
+    name = name_at(settings.SESSION_COOKIE_NAME, "127.0.0.1:8000")
+    cookie = f"{name}={cast.sessions['right']}".encode()
     bearer = f"Bearer {cast.keys['right']}".encode()
     if path == AGENTS:
         if case == "other kind":

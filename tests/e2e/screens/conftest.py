@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, ViewportSize
 
+from inspector.web.cookies import name_at
 from tests.e2e.conftest import AXE, PATIENCE, Watched, picture
 from tests.harness.instances import Instance, Server
 
@@ -68,7 +69,8 @@ def open_page(
     def opened(role: str = "owner", **options: Any) -> Page:
         context = chromium.new_context(base_url=server, **options)
         contexts.append(context)
-        cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session(role)}
+        name = name_at(settings.SESSION_COOKIE_NAME, server)
+        cookie = {"name": name, "value": session(role)}
         context.add_cookies([{**cookie, "url": server}])  # type: ignore[typeddict-item]  # it is whole
         page = context.new_page()
         page.set_default_timeout(PATIENCE)

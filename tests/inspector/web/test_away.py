@@ -16,6 +16,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, Programm
 from django.db.utils import ConnectionHandler, DatabaseError
 
 from inspector.web import refusals
+from inspector.web.cookies import name_at
 from tests.harness.instances import Server
 from tests.harness.outages import Place, interruptible
 from tests.promises.journal.clients import Client
@@ -62,9 +63,10 @@ class Browser:
         return self._ask("POST", path, urlencode({"csrfmiddlewaretoken": TOKEN}))
 
     def _ask(self, method: str, path: str, body: str = "") -> Answer:
+        url = self.server.url
         cookies = {
-            settings.SESSION_COOKIE_NAME: self.session,
-            settings.CSRF_COOKIE_NAME: TOKEN,
+            name_at(settings.SESSION_COOKIE_NAME, url): self.session,
+            name_at(settings.CSRF_COOKIE_NAME, url): TOKEN,
         }
         headers = {
             "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),

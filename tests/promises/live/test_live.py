@@ -20,6 +20,7 @@ from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
+from inspector.web.cookies import name_at
 from memoryhub.api.http.streams import LOOK_SECONDS
 from tests.harness import parts
 from tests.harness.instances import UNLIMITED, Instance, Server
@@ -77,10 +78,11 @@ class Page:
 
 @contextmanager
 def dial(server: Server, session: str) -> Iterator[ClientConnection]:
+    name = name_at(settings.SESSION_COOKIE_NAME, server.url)
     line = connect(
         f"ws://127.0.0.1:{server.port}/ws/live/acme",
         origin=Origin(server.url),
-        additional_headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}"},
+        additional_headers={"Cookie": f"{name}={session}"},
         compression=None,
         proxy=None,
     )

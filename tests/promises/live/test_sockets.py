@@ -22,6 +22,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
+from inspector.web.cookies import name_at
 from tests.cast.sockets import number_of
 from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.promises.conftest import Own
@@ -50,7 +51,7 @@ def agents(server: Server, key: str) -> Address:
 
 
 def browsers(server: Server, session: str) -> Address:
-    cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+    cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
     return "/ws/live/acme", {"Cookie": cookie, "Origin": server.url}
 
 
@@ -318,7 +319,8 @@ def sign_out(server: Server, session: str) -> None:
     """As the page's form does, whose token is in a cookie as well."""
     token = secrets.token_hex(16)
     _, headers = browsers(server, session)
-    headers["Cookie"] += f"; {settings.CSRF_COOKIE_NAME}={token}"
+    name = name_at(settings.CSRF_COOKIE_NAME, server.url)
+    headers["Cookie"] += f"; {name}={token}"
     headers["Content-Type"] = "application/x-www-form-urlencoded"
     line = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     line.request("POST", "/sign-out", f"csrfmiddlewaretoken={token}", headers)

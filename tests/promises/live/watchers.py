@@ -21,6 +21,7 @@ from websockets import Origin
 from websockets.asyncio.client import ClientConnection, connect
 
 from inspector import BUILD
+from inspector.web.cookies import name_at
 from memoryhub.services.access import operators
 from tests.cast.sockets import number_of, sign_in
 from tests.harness.instances import Instance, Server
@@ -133,7 +134,7 @@ async def watching(
         # The last of all: once their lines are closed.
         stack.push_async_callback(ended)
         for session in sessions:
-            cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+            cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
             line = await connect(
                 f"ws://127.0.0.1:{server.port}/ws/live/acme",
                 origin=Origin(server.url),
@@ -208,7 +209,7 @@ def _page(number: int) -> dict[str, Any]:
 def figures(server: Server, session: str) -> dict[str, int]:
     """What the server's hub says of itself on the page about its health."""
     line = HTTPConnection("127.0.0.1", server.port, timeout=30)
-    cookie = f"{settings.SESSION_COOKIE_NAME}={session}"
+    cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
     try:
         line.request("GET", "/p/acme/health", headers={"Cookie": cookie})
         answer = line.getresponse()
