@@ -39,10 +39,11 @@ from inspector.replay import timeline
 from inspector.threads import chosen, events, forks, settings, slots, threads
 from inspector.turns import turn_changes, turn_page, turns
 from inspector.words import words
+from memoryhub.models.projects import SLUG_PATTERN
 
 
 class SlugConverter:
-    regex = "[a-z0-9-]{1,40}"
+    regex = SLUG_PATTERN
 
     def to_python(self, value: str) -> str:
         return value
@@ -90,7 +91,9 @@ T = f"{P}/threads/<name:thread>"
 S, E = f"{P}/subjects/<uuid:subject>", f"{P}/erasures/<uuid:erasure>"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", projects.index, name="projects"),
+    path("", projects.home, name="home"),
+    path("projects", projects.index, name="projects"),
+    path("projects/new", projects.new, name="project-new"),
     path("sign-in", sign_in.by_password, name="sign-in"),
     path("sign-in/<str:token>", sign_in.by_link, name="sign-in-link"),
     path("sign-out", sign_in.out, name="sign-out"),

@@ -2,23 +2,77 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import signed_in
-from inspector.web import shell
-from memoryhub.services.access import operators
+from inspector.web import refusals, shell
+from inspector.web.visitors import RoleError
+from memoryhub.errors import NameTakenError, Refusal
+from memoryhub.models.access.operators import Membership
+from memoryhub.models.projects import MAX_SLUG
+from memoryhub.queries.access import members
+from memoryhub.services.access import operators, projects
+
+_PROBLEMS: refusals.Texts = {
+    "slug": f"A project's name has 1 to {MAX_SLUG} characters of a-z, 0-9 and -.",
+    NameTakenError: "There is a project of this name already. Choose another name.",
+}
+
+
+@require_safe
+@signed_in
+def home(request: HttpRequest) -> HttpResponse:
+    """Open the operator's only project, or the list to choose from."""
+    found = operators.projects_of(access.operator_of(request))
+    if len(found) == 1:
+        only = reverse("overview", kwargs={"project": found[0].slug})
+        return HttpResponseRedirect(only)
+    return HttpResponseRedirect(reverse("projects"))
 
 
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the operator's only project, or a list of them."""
-    found = operators.projects_of(access.operator_of(request))
-    if len(found) == 1:
-        only = reverse("overview", kwargs={"project": found[0].slug})
-        return HttpResponseRedirect(only)
-    context = {"projects": found, "operator": access.operator_of(request)}
+    """List the operator's projects; who owns one may make another."""
+    operator = access.operator_of(request)
+    context = {
+        "projects": operators.projects_of(operator),
+        "may_make": members.owns_any(operator),
+    }
+    return shell.page(request, "inspector/access/projects/index.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new(request: HttpRequest) -> HttpResponse:
+    """Make a project that is the operator's own, and go on to connect an agent."""
+    operator = access.operator_of(request)
+    if not members.owns_any(operator):
+        raise RoleError(Membership.Role.OWNER)
+    access.require_recent_sign_in(request)
+    if request.method != "POST":
+        return _form(request)
+    slug = request.POST.get("slug", "").strip()
+    try:
+        projects.require_slug(slug)
+        projects.create(slug, owner=operator, actor=f"operator:{operator.id}")
+    except Refusal as refusal:
+        return _form(request, slug=slug[:MAX_SLUG], refusal=refusal)
+    return HttpResponseRedirect(reverse("connect", kwargs={"project": slug}))
+
+
+def _form(
+    request: HttpRequest, *, slug: str = "", refusal: Refusal | None = None
+) -> HttpResponse:
+    context = {
+        "slug": slug,
+        "longest": MAX_SLUG,
+        "problem": refusals.error_text(refusal, _PROBLEMS),
+    }
     return shell.page(
-        request, "inspector/access/projects/index.html", context, visitor=None
+        request,
+        "inspector/access/projects/new.html",
+        context,
+        status=refusals.status_of(refusal),
     )

@@ -105,7 +105,8 @@ def iter_pages(visitor: Visitor) -> Iterator[Target]:
             yield Target(title=title, kind="go", href=href, also=f"go open {also}")
     also = "go open documentation openapi docs http"
     yield Target(title="API reference", kind="go", href="/api/v1/docs", also=also)
-    yield Target(title="All projects", kind="go", href="/", also="go switch")
+    projects = reverse("projects")
+    yield Target(title="All projects", kind="go", href=projects, also="go switch")
     for theme in THEMES:
         also = "colours light dark mode system"
         yield Target(title=f"Theme: {theme}", kind="do", theme=theme, also=also)

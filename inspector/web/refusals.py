@@ -139,7 +139,9 @@ def _way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
 
 
 def forbidden(request: HttpRequest, role: str, *, panel: bool = False) -> HttpResponse:
-    text = f"This needs the role {role} in this project. Ask an owner for it."
+    match = request.resolver_match
+    where = "this project" if match and "project" in match.kwargs else "a project"
+    text = f"This needs the role {role} in {where}. Ask an owner for it."
     return _answer(request, 403, "role", text, panel=panel)
 
 

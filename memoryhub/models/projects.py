@@ -5,6 +5,9 @@ from django.db import models
 from memoryhub.models.privacy import Privacy, fields
 from memoryhub.models.server.ids import NameField, uuid7
 
+#: What a project may be called, in addresses and by people.
+MAX_SLUG = 40
+SLUG_PATTERN = f"[a-z0-9-]{{1,{MAX_SLUG}}}"
 MAX_THREADS = 100_000
 #: The largest value `max_threads` may be set to.
 MOST_THREADS = 10_000_000
@@ -27,7 +30,7 @@ class Project(models.Model):
         DELETED = "deleted"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    slug = NameField(max_length=40, unique=True)
+    slug = NameField(max_length=MAX_SLUG, unique=True)
     created_at = models.DateTimeField()
     create_on_write = models.BooleanField(default=True)
     max_threads = models.IntegerField(default=MAX_THREADS)

@@ -33,7 +33,9 @@ ROLES = Membership.Role.values
 #: By route: the role it needs, None where nobody must be signed in; and the methods
 #: that it takes.
 ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
+    "home": ("viewer", ("GET",)),
     "projects": ("viewer", ("GET",)),
+    "project-new": ("owner", ("GET", "POST")),
     "sign-in": (None, ("GET", "POST")),
     "sign-in-link": (None, ("GET", "POST")),
     "sign-out": (None, ("POST",)),

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from memoryhub.errors import NameTakenError
+from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import MAX_THREADS
 from memoryhub.services.access import operators, projects
 
-_SLUG = re.compile("[a-z0-9-]{1,40}")
 MOST_THREADS = 10_000_000
 
 
@@ -30,7 +28,9 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, slug: str, max_threads: int, **options: Any) -> None:
-        if not _SLUG.fullmatch(slug):
+        try:
+            projects.require_slug(slug)
+        except InvalidError:
             self.end("A project's name has 1 to 40 characters of a-z, 0-9 and -.")
         if not 1 <= max_threads <= MOST_THREADS:
             self.end(f"--max-threads goes from 1 to {MOST_THREADS}.")

@@ -17,6 +17,12 @@ def get_membership(slug: str, operator: Operator) -> Membership | None:
     return rows.filter(project__slug=slug, operator=operator).first()
 
 
+def owns_any(operator: Operator) -> bool:
+    """Tell whether the operator owns a project, whichever. One query."""
+    rows = Membership.objects.filter(operator=operator, role=Membership.Role.OWNER)
+    return rows.exists()
+
+
 def get_member(project: Project, operator: UUID) -> Membership:
     """Read one of the project, with the operator. One query. Raises NotFoundError."""
     rows = Membership.objects.select_related("operator")

@@ -120,6 +120,14 @@ def set_role(
     journal.run(change)
 
 
+def make_first_owner(project: Project, operator: Operator, *, actor: str) -> None:
+    """Give a project its owner in the transaction that makes it.
+
+    Unlike `set_role` it ends no session: nobody is trusted with more than they were.
+    """
+    _assign(project, operator, Membership.Role.OWNER, actor=actor)
+
+
 def disable(operator: Operator, *, actor: str = COMMAND) -> None:
     """Let the operator in no more: sessions and links end now, sockets in seconds.
 

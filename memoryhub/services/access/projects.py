@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,17 +13,20 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
+from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import (
     MAX_THREADS,
     MOST_IDLE_DAYS,
     MOST_THREADS,
     MOST_TTL_SECONDS,
+    SLUG_PATTERN,
     Project,
     ProjectStats,
 )
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.threads import threads
+from memoryhub.services.access import operators
 from memoryhub.services.access.audit import COMMAND
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
@@ -33,13 +37,18 @@ def create(
     *,
     max_threads: int = MAX_THREADS,
     create_on_write: bool = True,
+    owner: Operator | None = None,
     actor: str = COMMAND,
 ) -> Project:
-    """Make a project. Raises NameTakenError when the slug is in use.
+    """Make a project, of this owner or of nobody yet.
 
-    Raises InvalidError on a limit outside 1 to 10,000,000.
+    Raises NameTakenError when the slug is in use, and InvalidError on a limit outside 1
+    to 10,000,000.
     """
     _check(max_threads)
+    # A name that is refused leaves no key behind, but for two who send it at once.
+    if Project.objects.filter(slug=slug).exists():
+        raise NameTakenError
     project = uuid7()
     keys.create_project_key(project)
 
@@ -56,12 +65,20 @@ def create(
                 ProjectStats.objects.create(project=made, taken_at=made.created_at)
                 subjects.create_anonymous(project)
                 _note("project.made", made, actor=actor)
+                if owner is not None:
+                    operators.make_first_owner(made, owner, actor=actor)
         except IntegrityError:
             raise NameTakenError from None
         return made
 
     made: Project = journal.run(insert)
     return made
+
+
+def require_slug(slug: str) -> None:
+    """Raise InvalidError unless a project may be called so."""
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise InvalidError(loc="slug")
 
 
 def configure(

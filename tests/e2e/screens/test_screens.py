@@ -47,6 +47,7 @@ SCREENS = {
     "settings-error": "/p/acme/settings?retention_idle_days=0",
     "api-keys": "/p/acme/api-keys",
     "api-key-new": "/p/acme/api-keys/new",
+    "project-new": "/projects/new",
     "members": "/p/acme/members",
     "member-new": "/p/acme/members/new",
     "audit": "/p/acme/audit",

@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.keys import ProjectKey
 from memoryhub.models.projects import Project
+from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.inspector.conftest import Browser
+from tests.inspector.conftest import Browser, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -34,6 +37,12 @@ SCREENS = {
     "/p/acme/api-keys/new": "owner",
     "/p/acme/settings": "owner",
 }
+#: Names of projects that are refused; the last is taken.
+UNFIT = [
+    *("", "  ", "Acme", "a b", "a/b", "../a", "a_b", "a" * 41, "a" * 5_000),
+    *("caf\u00e9", "a\nb", "a\r\nSet-Cookie: b", "a\0", "a\u202e", "\u0661", "<script>x"),
+    "zeta",
+]
 ROLES = ["viewer", "editor", "officer", "owner"]
 
 
@@ -90,3 +99,46 @@ def test_health_says_in_words_that_the_writer_is_stopped(viewer: Client) -> None
     page = viewer.get("/p/acme/health").content.decode()
     assert "Not serving:" in page
     assert "The writer of this process is not running" in page
+
+
+def test_all_projects_is_a_list_even_of_one(owner: Client, viewer: Client) -> None:
+    rail = owner.get("/p/acme/").content.decode().partition("<main")[0]
+    assert 'href="/projects" title="All projects"' in rail
+    assert 'href="/projects/new"' in owner.get("/projects").content.decode()
+    theirs = viewer.get("/projects").content.decode()
+    assert 'href="/p/acme/"' in theirs
+    assert "/projects/new" not in theirs
+    nobody = signed_in(operators.add("nobody"))
+    assert nobody.get("/", follow=True).redirect_chain == [("/projects", 302)]
+    assert "manage.py create_project" in nobody.get("/projects").content.decode()
+
+
+def test_an_owner_makes_a_project_and_goes_on_to_connect_an_agent(
+    owner: Client,
+) -> None:
+    answer = owner.post("/projects/new", {"slug": " night-shift "})
+    assert answer.headers["Location"] == "/p/night-shift/connect"
+    # The session stays, as an owner's: the form for a first key is there.
+    assert "Make the key" in owner.get("/p/night-shift/connect").content.decode()
+    made, by = Project.objects.get(slug="night-shift"), operators.find("owner")
+    assert by is not None
+    entries = AuditEntry.objects.filter(project=made.id, actor_ref=str(by.id))
+    noted = entries.order_by("seq").values_list("action", "target_id")
+    assert [*noted] == [("project.made", str(made.id)), ("role.changed", str(by.id))]
+
+
+@pytest.mark.parametrize("slug", UNFIT)
+def test_a_name_that_is_refused_makes_nothing(
+    owner: Client, zeta: Project, slug: str
+) -> None:
+    rows = (Project.objects, ProjectKey.objects.using("keys"), AuditEntry.objects)
+    before = [each.count() for each in rows]
+    answer = owner.post("/projects/new", {"slug": slug})
+    page = answer.content.decode()
+    if slug == "zeta":
+        assert (answer.status_code, "Choose another name" in page) == (409, True)
+    else:
+        assert answer.status_code == 422
+        assert "1 to 40 characters of a-z, 0-9 and -" in page
+    assert "<script>x" not in page
+    assert [each.count() for each in rows] == before

@@ -249,7 +249,8 @@ def test_the_only_project_is_where_one_lands(owner: Client, acme: Project) -> No
 
 def test_several_projects_are_listed(acme: Project, zeta: Project) -> None:
     client = signed_in(operators.ensure_default())
-    page = client.get("/").content.decode()
+    assert client.get("/").headers["Location"] == "/projects"
+    page = client.get("/projects").content.decode()
     assert 'href="/p/acme/"' in page
     assert 'href="/p/zeta/"' in page
 

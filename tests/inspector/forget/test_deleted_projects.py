@@ -101,11 +101,11 @@ def test_the_list_of_projects_tells_it_in_a_word(
     Membership.objects.create(
         project=zeta, operator=Operator.objects.get(username="owner"), role="viewer"
     )
-    assert "deleted" not in words(owner.get("/"))
+    assert "deleted" not in words(owner.get("/projects"))
     begin(acme)
-    assert "being deleted" in words(owner.get("/"))
+    assert "being deleted" in words(owner.get("/projects"))
     deleting.follow(acme, out=io.StringIO())
-    text = words(owner.get("/"))
+    text = words(owner.get("/projects"))
     assert "· deleted" in text
     assert "being deleted" not in text
 

@@ -41,7 +41,7 @@ POSTED = {
     *("erasure-needles", "erasure-keep-out", "event-undo"),
 }
 #: The only project of an operator opens by itself.
-REDIRECTED = {"projects", "tail", "working-set", "turn-go"}
+REDIRECTED = {"home", "tail", "working-set", "turn-go"}
 #: What another page takes for a sender's name is no seq.
 NUMBERED = {"paging", "paging-export", "facts", "episodes"}
 #: Where single sign-on is off, and only a GET would come back from it.
