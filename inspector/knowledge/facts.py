@@ -44,7 +44,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "marks": fact_lanes.mark_places(found),
         "counts": _counts(found),
         "story": story,
-        "acts": [*VERBS],
+        "acts": [*VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [
             (lane, [fact for fact in lane.facts if fact.holds(at)])

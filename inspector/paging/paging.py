@@ -49,6 +49,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "live": not narrowed,
         "narrowed": narrowed,
         "stretch": f"from={first or ''}&to={last or ''}",
+        "editing": visitor.editor and row.status == Thread.Status.OPEN,
     }
     return visits.thread_page(
         request, "inspector/paging/show.html", visitor, row, context, live=not narrowed

@@ -39,8 +39,8 @@ SCREENS = {
 }
 #: Names of projects that are refused; the last is taken.
 UNFIT = [
-    *("", "  ", "Acme", "a b", "a/b", "../a", "a_b", "a" * 41, "a" * 5_000),
-    *("caf\u00e9", "a\nb", "a\r\nSet-Cookie: b", "a\0", "a\u202e", "\u0661", "<script>x"),
+    *("", "  ", "Acme", "a b", "a/b", "../a", "a_b", "a" * 41, "a" * 5_000, "a\0"),
+    *("caf\u00e9", "a\nb", "a\r\nSet-Cookie: b", "a\u202e", "\u0661", "<script>x"),
     "zeta",
 ]
 ROLES = ["viewer", "editor", "officer", "owner"]

@@ -9,6 +9,7 @@ from django.test import Client
 
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, every, retract, say, spans
 
@@ -70,6 +71,20 @@ def test_a_fact_opens_what_it_rests_on(
     for wrong in ("?fact=x", "?fact=1-99999999999", "?from=zz", "?valid=-1"):
         assert viewer.get(PAGE + wrong).status_code == 422
     assert "first recorded" not in text(viewer, f"{PAGE}?fact=999-0")
+
+
+def test_a_closed_thread_offers_no_change_of_a_fact(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    say(agent, ann, claim("OSL", 0))
+    (fact,) = every(ann)
+    opened, act = f"{PAGE}?fact={fact.id}-0", f'href="{PAGE}/{fact.id}/retract"'
+    assert act in text(owner, opened)
+    row = factories.get_thread(agent, "visit")
+    operator_threads.close(row, actor="operator:x", reason="completed")
+    page = text(owner, opened)
+    assert "nothing in it can be edited" in page
+    assert act not in page
 
 
 def test_operators_change_facts_once_they_saw_what_it_leads_to(

@@ -17,6 +17,7 @@ from memoryhub.queries.paging import eviction_runs
 from memoryhub.queries.threads import verdicts
 from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from memoryhub.services.turns import turns as beginning
 from memoryhub.workers.overview import unhealthy
 from tests.cast import factories
@@ -237,6 +238,19 @@ def test_the_charts_add_up_to_what_the_thread_counted(
     assert "Evictions by cause" in text
     assert "Nothing was looked up" in text_of(viewer, f"{T}/paging?from=1&to=1")
     assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
+
+
+def test_a_closed_thread_offers_neither_drops_nor_settings(
+    agent: Agent, browser: Browser, paged: Thread
+) -> None:
+    offered = (f'action="{T}/paging/flush"', f'href="{T}/paging/settings"')
+    editor = browser("editor")
+    page = text_of(editor, f"{T}/paging")
+    assert all(each in page for each in offered)
+    operator_threads.close(paged, actor="operator:x", reason="completed")
+    page = text_of(editor, f"{T}/paging")
+    assert not any(each in page for each in offered)
+    assert "nothing in it can be edited" in page
 
 
 def test_a_turn_says_what_it_shows_in_part(agent: Agent, viewer: Client) -> None:
