@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -9,27 +10,28 @@ from django.views.decorators.http import require_safe
 from inspector.access.access import signed_in
 from inspector.forget import privacy_pages
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.verify import privacy_checks
-from memoryhub.queries.verify.privacy_checks import PrivacyCheck
+from memoryhub.queries.overview import unhealthy
+from memoryhub.queries.overview.checks import ServerCheck
 
 
 @require_safe
 @signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """Show what guards the memory of people: verdicts first, each with its fix."""
+    """Show what guards the memory of people, as Health does, beside what it counts."""
     visitor = privacy_pages.enter(request, project)
-    found = privacy_checks.list_checks(visitor.project, now=clock.now())
+    found = unhealthy.get_unhealthy(visitor.project, now=clock.now(), counted=True)
     context = {
-        "verdicts": [(verdict, *_figures(verdict)) for verdict in found],
-        "bad": sum(verdict.state == "away" for verdict in found),
-        "warned": sum(verdict.state == "warn" for verdict in found),
+        "found": found,
+        "unhealthy": found.count,
+        "wrong_here": sum(each.tone is not None for each in found.guards),
+        "checks": [(each, *_figures(each)) for each in found.guards],
     }
     return privacy_pages.page(
         request, visitor, "forget/privacy/show", context, tab="verdicts"
     )
 
 
-def _figures(verdict: PrivacyCheck) -> tuple[dict[str, datetime], dict[str, Any]]:
+def _figures(check: ServerCheck) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
     """Part times from other figures, since they are drawn differently."""
-    times = {n: v for n, v in verdict.figures.items() if isinstance(v, datetime)}
-    return times, {n: v for n, v in verdict.figures.items() if n not in times}
+    times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
+    return times, {n: v for n, v in check.figures.items() if n not in times}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from memoryhub.queries.overview import series, unhealthy
 from memoryhub.queries.overview.series import Bin, Series
 from memoryhub.queries.overview.unhealthy import Unhealthy
 from memoryhub.queries.threads import catalogue
+from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE, VERDICTS
 
 #: Threads that moved last, and things to look at, that are shown.
@@ -127,6 +129,7 @@ def _drawn(
         "lately": series.summed(counted.bins[-_NOW_BINS[chosen] :]),
         "lately_word": _NOW_WORDS[chosen],
         "fall": _fall(counted, found),
+        "worst": _worst(found),
         "enough": whole.exchanges >= series.ENOUGH_EXCHANGES,
         "costs": counted.costs,
         "codes": charts.code_keys(whole.refusals),
@@ -154,6 +157,17 @@ def _fall(counted: Series, found: Unhealthy) -> Fall | None:
     if one is None or other is None or one - other < _FELL:
         return None
     return Fall(before=before, after=after, at=charts.time_of(counted, at))
+
+
+def _worst(found: Unhealthy) -> ThreadLine | None:
+    """Find the thread of the list that had to fetch most, if that is below the goal."""
+    below = [
+        (rate, each.thread)
+        for each in found.things
+        if each.thread and (rate := each.thread.resident_rate) is not None
+    ]
+    rate, line = min(below, key=itemgetter(0), default=(1.0, None))
+    return line if rate < LEAST_RESIDENT_RATE else None
 
 
 def _recent(visitor: Visitor) -> tuple[ThreadRow, ...]:

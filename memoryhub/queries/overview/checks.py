@@ -44,6 +44,8 @@ class ServerCheck:
     #: Since when it is not well, where that is known.
     since: datetime | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it guards the memory of people: the console of privacy shows it, too.
+    guards: bool = False
 
 
 class _Part(NamedTuple):
@@ -130,10 +132,15 @@ _PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 
 
-def list_checks(project: Project, *, now: datetime) -> tuple[ServerCheck, ...]:
-    """Look at every part, bad news included. About two dozen small queries."""
+def list_checks(
+    project: Project, *, now: datetime, counted: bool = False
+) -> tuple[ServerCheck, ...]:
+    """Look at every part, bad news included.
+
+    About two dozen small queries; and, if it is `counted`, a count of all keys.
+    """
     parts = health.get_readiness().parts
-    guards = privacy_checks.list_checks(project, now=now, counted=False)
+    guards = privacy_checks.list_checks(project, now=now, counted=counted)
     return (
         *(_of_part(name, parts[name], now) for name in _PARTS if name in parts),
         *(_of_privacy(each) for each in guards),
@@ -178,4 +185,5 @@ def _of_privacy(check: PrivacyCheck) -> ServerCheck:
         set_in="fixed" if limit else "",
         since=check.since,
         figures=check.figures,
+        guards=True,
     )

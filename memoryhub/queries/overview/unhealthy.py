@@ -74,6 +74,11 @@ class Unhealthy:
         return self.count - self.threads
 
     @property
+    def guards(self) -> tuple[ServerCheck, ...]:
+        """Return the checks of what guards the memory of people."""
+        return tuple(each for each in self.checks if each.guards)
+
+    @property
     def threads(self) -> int:
         return sum(each.thread is not None for each in self.things) + self.more
 
@@ -86,13 +91,16 @@ class ProjectGlance:
     open_threads: int
 
 
-def get_unhealthy(project: Project, *, now: datetime) -> Unhealthy:
+def get_unhealthy(
+    project: Project, *, now: datetime, counted: bool = False
+) -> Unhealthy:
     """Return all that needs a look.
 
-    About two dozen small queries, whatever there is of threads.
+    About two dozen small queries, whatever there is of threads; `counted`, all keys are
+    counted by what they lie under.
     """
     threads, more, counts = _threads(project, now=now)
-    looked = checks.list_checks(project, now=now)
+    looked = checks.list_checks(project, now=now, counted=counted)
     wrong = [
         UnhealthyThing(tone=tone, onset=Onset(each.since), check=each)
         for each in looked

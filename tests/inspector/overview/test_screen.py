@@ -99,6 +99,30 @@ def test_headline_rows_lists_and_badge_have_one_number(
     assert "21 of 21" in text_of(viewer, "/p/acme/threads?q=flag%3Afull")
 
 
+def test_rail_overview_health_and_privacy_have_one_number(
+    browser: Browser, agent: Agent
+) -> None:
+    browser("owner")
+    officer = browser("officer")
+    make_restless(agent, exchanges=8)
+    look()
+
+    def said() -> set[str]:
+        numbers = set()
+        for place in (*PLACES, "/p/acme/health/privacy"):
+            page = text_of(officer, place)
+            (rail,) = re.findall(r'aria-label="(\d+) to look at"', page)
+            (told,) = re.findall(r">(\d+) (?:things? needs? a|to) look(?: at)?<", page)
+            numbers |= {rail, told}
+        return numbers
+
+    (before,) = said()
+    backup.record(keyring.ring(), at=timezone.now())
+    assert said() == {str(int(before) - 1)}
+    worst = r'worst <a href="/p/acme/threads/restless/paging">restless</a> \.?\d'
+    assert re.search(worst, text_of(officer, "/p/acme/"))
+
+
 def test_a_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
     make_restless(agent, exchanges=8)
     look()
