@@ -38,6 +38,15 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedStep:
+    """Hold what happened in a turn, in words."""
+
+    words: str
+    #: None of a count of steps that are not named one by one.
+    turn: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifeLine:
     """Hold a page's life as it is drawn, from the thread's first event to its last."""
 
@@ -49,7 +58,7 @@ class LifeLine:
     #: Where the page that shows it stands; empty for now.
     here: str
     #: What happened, in words.
-    words: str
+    steps: tuple[NamedStep, ...]
     label: str
 
 
@@ -62,6 +71,7 @@ def draw(life: Life, *, head: int, here: int | None) -> LifeLine:
     def percent(value: float) -> str:
         return f"{value:.2f}"
 
+    steps = tuple(named_steps(life))
     bars, gaps = list[Bar](), list[tuple[str, str]]()
     for span in life.spans:
         begin, end = x(span.begin), x(span.end)
@@ -78,8 +88,8 @@ def draw(life: Life, *, head: int, here: int | None) -> LifeLine:
             if step.kind in _MARKED
         ),
         here="" if here is None else percent(x(here)),
-        words=words(life),
-        label=f"Life of {life.page_id}: {words(life)}",
+        steps=steps,
+        label=f"Life of {life.page_id}: {_words(steps)}",
     )
 
 
@@ -88,19 +98,26 @@ def axis(ticks: Iterable[tuple[int, int]], *, head: int) -> list[tuple[int, str]
     return [(n, f"{100 * clock / max(head, 1):.2f}") for n, clock in ticks]
 
 
-def words(life: Life) -> str:
-    """Word what happened to the page, with turns; the newest where it was much."""
+def named_steps(life: Life) -> list[NamedStep]:
+    """Word what happened to the page; the newest where it was much."""
     steps = [step for step in life.steps if step.kind in _WORDS]
-    named = [_word(step) for step in steps[:1]]
-    named += [_word(step) for step in steps[1:][-_NAMED:]]
+    named = [_named(step) for step in (*steps[:1], *steps[1:][-_NAMED:])]
     hidden = len(steps) - len(named)
     if hidden > 0:
-        named.insert(1, f"{hidden:,} more")
-    return ", ".join(named) or "nothing is known of it"
+        named.insert(1, NamedStep(words=f"{hidden:,} more", turn=None))
+    return named
 
 
-def _word(step: LifeStep) -> str:
-    return f"{_WORDS[step.kind]} in turn {step.turn:,}"
+def _named(step: LifeStep) -> NamedStep:
+    return NamedStep(words=_WORDS[step.kind], turn=step.turn)
+
+
+def _words(steps: Iterable[NamedStep]) -> str:
+    worded = (
+        step.words if step.turn is None else f"{step.words} in turn {step.turn:,}"
+        for step in steps
+    )
+    return ", ".join(worded) or "nothing is known of it"
 
 
 def _bar(span: Span, x: str, width: str) -> Bar:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.messages.words import content_words
@@ -14,6 +15,52 @@ Body = Mapping[str, Any]
 PREVIEW = 200
 #: Names of a longer list that are shown.
 _SHOWN = 4
+NamedKind = Literal["turn", "page", "checkpoint", "parent", ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSummary:
+    """Hold a summary that is cut where it names what has a page of its own."""
+
+    before: str
+    kind: NamedKind
+    name: str
+    #: Of a turn its number, of a checkpoint its clock, of a parent the event's seq; 0
+    #: of what came with the event itself.
+    number: int
+    after: str
+
+
+def turn_of(line: EventLine) -> int | None:
+    """Give the turn that the event began, or packed the request of."""
+    body: Body = line.body
+    turn: int | None = body.get(_TURNS.get(line.type, ""))
+    return turn
+
+
+def named(line: EventLine) -> NamedSummary:
+    """Word an event, and set off the turn, page, checkpoint or parent it names."""
+    text, body = summary(line), line.body
+    kind, name, number = _naming(line.type, body)
+    # What an event is about stands first; what it goes back to stands last.
+    cut = text.rpartition if kind == "checkpoint" and number else text.partition
+    before, found, after = cut(name) if name else ("", "", "")
+    if not found:
+        return NamedSummary(before=text, kind="", name="", number=0, after="")
+    return NamedSummary(before=before, kind=kind, name=name, number=number, after=after)
+
+
+def _naming(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
+    if event_type in _TURNS:
+        turn = body[_TURNS[event_type]]
+        return "turn", f"turn {turn}", turn
+    if event_type in _OF_CHECKPOINTS:
+        return "checkpoint", f"checkpoint {body['target']}", body["target"]
+    if event_type == "checkpoint.taken":
+        return "checkpoint", str(body.get("name") or ""), 0
+    if event_type == "thread.forked":
+        return "parent", f"event {body['parent_seq']:,}", body["parent_seq"]
+    return "page", str(body.get("page_id") or ""), 0
 
 
 def summary(line: EventLine) -> str:
@@ -209,11 +256,11 @@ def _taken(body: Body) -> str:
 def _restored(body: Body) -> str:
     parts = ", ".join(body["parts"])
     moved = f"{body.get('set', 0):,} set, {body.get('removed', 0):,} removed"
-    return f"{parts} of {body['target']}; {moved}"
+    return f"{parts} of checkpoint {body['target']}; {moved}"
 
 
 def _target(body: Body) -> str:
-    return str(body["target"])
+    return f"checkpoint {body['target']}"
 
 
 def _level(level: int) -> str:
@@ -225,6 +272,9 @@ def _named(body: Body) -> str:
 
 
 _SCOPE = ("agent_type", "agent_instance", "session")
+#: By events of turns, where their bodies have the number.
+_TURNS = {"turn.began": "n", "turn.packed": "turn"}
+_OF_CHECKPOINTS = ("checkpoint.restored", "checkpoint.deleted")
 
 
 def _exchange(body: Body) -> str:

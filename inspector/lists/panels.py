@@ -14,10 +14,11 @@ from django.urls import reverse
 
 from inspector.drawing import chat, summaries
 from inspector.drawing.scenes import Context, Panel, Scene
+from memoryhub.kernel.state.page_events import PageDeleted
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import Step
-from memoryhub.queries.replay import replay
+from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import EventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
@@ -38,6 +39,11 @@ class EventRow:
     def role(self) -> str:
         """Give the role of the message that the event brought, for its colour."""
         return str(self.line.body.get("role", ""))
+
+    @property
+    def turn(self) -> int | None:
+        """Give the turn that the event began, or packed the request of."""
+        return summaries.turn_of(self.line)
 
 
 def render(panel: Panel, scene: Scene, *, pushed: bool = False) -> str:
@@ -83,9 +89,29 @@ def event_row(line: EventLine, *, opened: bool = False, toggle: str = "") -> Eve
     )
 
 
+def named_context(thread: Thread, line: EventLine | None) -> Context:
+    """Word one event with a link to what it names. One query where a thread forked."""
+    if line is None:
+        return {"named": None}
+    named = summaries.named(line)
+    before = forks.get_segments(thread)[:-1]
+    return {
+        "named": named,
+        # A page that was deleted was last there just before.
+        "named_at": line.seq - (line.type == PageDeleted.event_type),
+        "kept_at": named.number - sum(part.up_to_seq for part in before)
+        if named.number
+        else line.seq,
+        "parent": forks.get_names(thread).get(thread.parent_id, "")
+        if named.kind == "parent" and thread.parent_id
+        else "",
+    }
+
+
 def step_row(step: Step) -> tuple[Step, str]:
-    """Give something that happened to a page, and its words."""
-    return step, summaries.of_body(step.type, step.body)
+    """Give something that happened to a page, and its words without the page's id."""
+    words = summaries.of_body(step.type, step.body)
+    return step, words.removeprefix(step.body.get("page_id") or "").strip()
 
 
 def kept(carried: list[tuple[str, str]]) -> str:

@@ -78,6 +78,7 @@ def _changes(scene: Scene) -> Context:
     return {
         "moment": moment,
         "event": panels.event_row(line) if line else None,
+        **panels.named_context(scene.thread, line),
         "message": thread_events.bubble_of(scene.thread, line, moment)
         if line
         else None,
@@ -106,12 +107,9 @@ def _worded(scene: Scene, line: EventLine | None, run: EvictionRun | None) -> Co
     under_way = run if run and run.first <= scene.seq <= run.last else None
     all_of_run = under_way.steps if under_way else ()
     leaving = sum(each.level is None for each in all_of_run)
-    here = panels.event_row(line) if line else None
-    page_id = line.body.get("page_id") if line else None
     return {
-        "here": here,
-        "page_id": page_id,
-        "words": here.summary.removeprefix(f"{page_id} ") if here else "",
+        "here": panels.event_row(line) if line else None,
+        **panels.named_context(scene.thread, line),
         "of_run": under_way,
         "place": len(under_way.up_to(scene.seq)) if under_way else 0,
         "leaving": leaving,

@@ -119,6 +119,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     room = chat.Room.boundless() if whole else chat.Room()
     context = {
         "event": panels.event_row(line),
+        **panels.named_context(row, line),
         "moment": moment,
         "message": bubble_of(row, line, moment, room),
         "raw": room.raw(chat.readable(records.event(thread, line))),

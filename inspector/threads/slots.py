@@ -163,14 +163,15 @@ SCREEN = Screen(
 @signed_in
 def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpResponse:
     """Show one message: its fields, its handler's view, and all of its content."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    slot = slots.get_slot(row, index)
+    visit = visits.find(request, project, thread)
+    row = visit.row
+    slot = slots.get_slot(row, index, at_seq=visit.moment.at_seq)
     whole = request.GET.get("content") == "all"
     room = chat.Room.boundless() if whole else chat.Room()
     home = forks.get_names(row).get(slot.home, "") if slot.inherited else ""
     context = {
         "slot": slot,
+        "then": f"?{visit.moment.query}" if visit.moment.query else "",
         "home": home,
         "bubble": chat.bubble(slot, room),
         "proofs": find_proofs([slot]),
@@ -178,12 +179,12 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
         "raw": room.raw(chat.readable(records.slot(thread, slot))),
         "whole": whole,
     }
-    return visits.thread_page(
+    return visits.page(
         request,
         "inspector/threads/slots/show.html",
-        visitor,
-        row,
+        visit,
         context,
+        live=False,
         status=410 if slot.erased else 200,
     )
 

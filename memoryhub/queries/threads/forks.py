@@ -34,6 +34,7 @@ class Branch:
     status: str
     level: int
     parent: UUID | None
+    parent_name: str
     fork_seq: int | None
     head_seq: int
     slots: int
@@ -78,7 +79,7 @@ def get_tree(thread: Thread) -> Tree:
     children: dict[UUID | None, list[Thread]] = {}
     for row in rows.order_by("fork_seq", "id"):
         children.setdefault(None if row.id == root else row.parent_id, []).append(row)
-    return Tree(branches=tuple(_ordered(children, None, 0)), cut=len(found) > SHOWN)
+    return Tree(branches=tuple(_ordered(children, None)), cut=len(found) > SHOWN)
 
 
 def get_names(thread: Thread) -> dict[UUID, str]:
@@ -89,22 +90,23 @@ def get_names(thread: Thread) -> dict[UUID, str]:
 
 
 def _ordered(
-    children: dict[UUID | None, list[Thread]], parent: UUID | None, level: int
+    children: dict[UUID | None, list[Thread]], parent: Thread | None, level: int = 0
 ) -> list[Branch]:
     found: list[Branch] = []
-    for row in children.get(parent, []):
-        found.append(_branch(row, level))
-        found += _ordered(children, row.id, level + 1)
+    for row in children.get(parent and parent.id, []):
+        found.append(_branch(row, level, parent))
+        found += _ordered(children, row, level + 1)
     return found
 
 
-def _branch(row: Thread, level: int) -> Branch:
+def _branch(row: Thread, level: int, parent: Thread | None) -> Branch:
     return Branch(
         id=row.id,
         name=row.name,
         status=row.status,
         level=level,
         parent=row.parent_id,
+        parent_name=parent.name if parent else "",
         fork_seq=row.fork_seq,
         head_seq=row.head_seq,
         slots=row.slot_count,

@@ -271,7 +271,7 @@ def test_a_diff_tells_what_left_and_by_which_event(
 ) -> None:
     found = turn_diffs.get_diff(paged, 7, base=5)
     text = text_of(viewer, f"{T}/turns/7/diff?base=5")
-    assert "From turn 5 to turn 7" in text
+    assert f'From <a href="{T}/turns/5">turn 5</a>' in text
     for kind in ("entered", "left"):
         assert found.counts[kind]
         assert text.count(f"<td>{kind}</td>") == found.counts[kind]

@@ -359,7 +359,7 @@ def test_a_thread_costs_the_same_however_long(
 def test_a_fork_shows_where_it_came_from(viewer: Client, talk: Thread) -> None:
     operator_threads.fork(talk, actor="operator:x", name="t-1.alt", seq=4)
     page = viewer.get("/p/acme/threads/t-1.alt/forks").content.decode()
-    assert "left its parent at event 4" in page
+    assert '/t-1?at_seq=4">event 4</a>' in page
     assert "3 slots inherited" in page
     slots = viewer.get("/p/acme/threads/t-1.alt/slots")
     assert [bubble.slot.index for bubble in slots.context["bubbles"]] == [0, 1, 2]
