@@ -82,6 +82,8 @@ class Absence:
     marked: Pieces | None
     line: LifeLine
     why: str
+    #: Why it was refused lately; empty if it was not.
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +235,7 @@ def _request(
         "whole_pages": len(lacking.whole),
         "fetches": selection.policies_of(shown.state.paging),
         "missing": lacking,
-        "absences": _absences(lacking),
+        "absences": group_absences(lacking),
         "matches": best,
         "match_words": turn_words.standing(best),
         "looked_for": exchange.question_text[:LOOKED_FOR],
@@ -275,19 +277,31 @@ def _verdict(
     }
 
 
-def _absences(lacking: Missing) -> Context:
+def group_absences(lacking: Missing) -> Context:
     """Divide what was not in: what fits the question, what left lately, the rest."""
     drawn = [_absence(lacking, page) for page in lacking.pages]
     away = [each for each in drawn if each.page.used is None]
     ranked = [each for each in away if each.page.match is not None]
     others = [each for each in away if each.page.match is None]
+    short = [each for each in drawn if each.page.used is not None]
+    lately = [each for each in others if each.page.urgency < OFFERED]
+    # Of one that is in, but not as the model wanted it, both are told.
+    lately += [each for each in short if each.page.refused is not None]
+    fresh = [each for each in short if not _long_shortened(lacking, each.page)]
     return {
         "long": ranked[:LONG],
         "brief": ranked[LONG:],
-        "lately": [each for each in others if each.page.urgency < OFFERED],
+        "lately": lately,
         "folded": [each for each in others if each.page.urgency == OFFERED],
-        "short": [each for each in drawn if each.page.used is not None],
+        "short": fresh,
+        "standing": len(short) - len(fresh),
     }
+
+
+def _long_shortened(lacking: Missing, page: MissingPage) -> bool:
+    """Tell whether it has been so since before what is looked back to."""
+    step = page.shortened
+    return page.match is None and step is not None and step.turn < lacking.since
 
 
 def _absence(lacking: Missing, page: MissingPage) -> Absence:
@@ -303,6 +317,7 @@ def _absence(lacking: Missing, page: MissingPage) -> Absence:
         marked=first_words.excerpt_pieces(page.match.excerpt) if page.match else None,
         line=lifelines.draw(page.life, head=lacking.head, here=lacking.clock),
         why=turn_words.leaving(page.left or page.shortened, page.newcomer),
+        refusal=turn_words.refusal(page.refused),
     )
 
 

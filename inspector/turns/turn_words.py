@@ -84,7 +84,7 @@ def leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
     )
 
 
-def refusal(fault: Fault | None) -> str:
+def refusal(fault: Fault | LifeStep | None) -> str:
     """Word why a page was refused; nothing without a refusal."""
     if fault is None:
         return ""

@@ -65,7 +65,8 @@ class MissingPage:
     life: Life
     #: By which it last left before the request, unless it was back by then.
     left: LifeStep | None
-    #: By which it was last shortened before the request.
+    #: By which it was last shortened before the request; None of one that the request
+    #: shows cut, for that is no doing of the working set's.
     shortened: LifeStep | None
     #: By which it was last refused to the model in the turns before.
     refused: LifeStep | None
@@ -85,6 +86,13 @@ class MissingPage:
     def tokens(self) -> int | None:
         """Give the tokens of its whole text."""
         return self.entry.full.cost if self.entry else None
+
+    @property
+    def refused_tokens(self) -> int | None:
+        """Give the tokens of the level that was asked for and refused."""
+        if self.refused is None or self.entry is None:
+            return None
+        return self.entry.at(self.entry.at_most(self.refused.body["level"])).tokens
 
     @property
     def urgency(self) -> int:
@@ -275,6 +283,8 @@ class _Facts:
         there = page_id in self.frames
         left = None if there else life.last("left", up_to=self.clock)
         shortened = life.last("shortened", up_to=self.clock)
+        if used is not None and not used.level:
+            shortened = None
         refused = self._lately(life.last("refused", up_to=self.clock))
         wanted = life.first("fetched", "refused", after=self.clock)
         by = left or (shortened if used else None)

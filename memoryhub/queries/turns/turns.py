@@ -76,6 +76,13 @@ class TurnLine:
             return 0
         return sum(len(section.refs) for section in self.packed.sections)
 
+    @property
+    def recalled(self) -> int:
+        """How many texts its request brought along unasked."""
+        if self.packed is None or self.packed.recall is None:
+            return 0
+        return len(self.packed.recall.texts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSection:

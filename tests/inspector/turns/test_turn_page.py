@@ -89,6 +89,9 @@ def test_what_was_brought_along_says_why_and_what_became_of_it(
     assert "<b>found by:</b> kayak" in row
     assert '/turns/1">turn 1</a>' in row
     assert "not used so far</span>" in row
+    listed = text_of(viewer, "/p/acme/threads/t-1/turns")
+    count = page.count('<tr class="user brought"') + page.count("assistant brought")
+    assert f'data-label="recalled"><b>{count}</b>' in listed
     act(agent, ReferencePages(page_ids=("slot-1",), by="model"))
     assert 'class="chip in">used</span>' in text_of(
         viewer, "/p/acme/threads/t-1/turns/1"
