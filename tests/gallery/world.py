@@ -94,6 +94,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     before = make_pages(agent)
     paged.make_restless(agent, exchanges=6)
     denied.make_denial(agent)
+    denied.make_refusal(agent, "strict")
     paged.ask(agent, "refund", "Which flight was it of days 0, 1, 2 and 3?")
     again = "Was there one, number 0, or number 1, and flights of day 0 or day 1?"
     paged.ask(agent, "refund", again)
@@ -116,6 +117,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         *(f"{THREADS}/paged/{path}" for path in OF_PAGES),
         f"{THREADS}/restless",
         f"{THREADS}/refund/turns/{denied.DENIED + 3}",
+        f"{THREADS}/strict/turns/{denied.DENIED + 2}",
         f"{THREADS}/paged?tab=memory",
         f"{THREADS}/paged/panels/moment?at_seq=9&passing=1",
         f"{THREADS}/paged?at_seq={evicted}",

@@ -9,7 +9,7 @@ from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.inspector.paged import PROSE, ask, do, message
+from tests.inspector.paged import PROSE, ask, do, gone, message
 
 QUESTION = "Remind me, what did you promise to refund for the cancelled flight?"
 PROMISE = "I promise you a refund of EUR 132.00, seats and bags in full."
@@ -39,6 +39,15 @@ def make_denial(agent: Agent, name: str = "refund", *, user_id: str = "ann") -> 
     ask(agent, name, "That is not what you told me this morning.")
     do(agent, name, FaultPage(page_id=PROMISED, level=0))
     say(agent, name, "You are right: EUR 132.00.")
+    return factories.get_thread(agent, name)
+
+
+def make_refusal(agent: Agent, name: str) -> Thread:
+    """After the denial the model asks for more than it may, and a turn follows."""
+    make_denial(agent, name)
+    for page_id in gone(agent, name)[:4]:
+        do(agent, name, FaultPage(page_id=page_id, level=0))
+    ask(agent, name, "And what of the seats?")
     return factories.get_thread(agent, name)
 
 

@@ -93,7 +93,7 @@ def _ordered(
     children: dict[UUID | None, list[Thread]], parent: Thread | None, level: int = 0
 ) -> list[Branch]:
     found: list[Branch] = []
-    for row in children.get(parent and parent.id, []):
+    for row in children.get(parent.id if parent else None, []):
         found.append(_branch(row, level, parent))
         found += _ordered(children, row, level + 1)
     return found

@@ -17,7 +17,14 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories
-from tests.inspector.denied import DENIAL, DENIED, PROMISED, QUESTION, make_denial
+from tests.inspector.denied import (
+    DENIAL,
+    DENIED,
+    PROMISED,
+    QUESTION,
+    make_denial,
+    make_refusal,
+)
 from tests.inspector.paged import ask, do, make_paged, message, text_of
 from tests.oracles.page_acts import act
 from tests.services.turns.test_recall import ASKED, talk
@@ -216,6 +223,17 @@ def test_of_two_thousand_pages_a_stretch_is_shown(viewer: Client, agent: Agent) 
     for page in (last, first):
         assert len(page.encode()) < 150_000
         assert 60 < page.count(' id="in-') < 100
+
+
+def test_a_refusal_of_late_is_told_in_words_with_links(
+    viewer: Client, agent: Agent
+) -> None:
+    thread = make_refusal(agent, "refund")
+    page = text_of(viewer, f"{T}/turns/{thread.turn_count}")
+    section = page[page.index("Left or refused in the last turns") :]
+    told = r'refused in <a href="[^"]+/turns/7">turn 7</a>, <a href="[^"]+">event \d+'
+    assert re.search(told, section)
+    assert "the exchange had fetched as often as it may" in section
 
 
 def test_its_events_can_be_taken_along(viewer: Client, refund: Thread) -> None:
