@@ -173,6 +173,8 @@
     for (const [where, apply] of kept) if (find(where)) apply(find(where));
     news({ mode, heads, fresh: Number(fresh) });
     unpainted = Number(n);
+    // A turn's answer, which comes once and by itself.
+    for (const due of document.querySelectorAll("[data-due]")) htmx.trigger(due, "moved");
     pausing();
     painted();
     tell();
@@ -202,12 +204,15 @@
   });
 
   function state(now) {
-    const { at } = (document.getElementById("moment") ?? pill).dataset;
+    const { at, turn } = (document.getElementById("moment") ?? pill).dataset;
     const lag = Math.max(0, ...panels().map(lagOf));
     const wait = counted(Math.max(0, Math.ceil((retryAt - now) / 1000)));
     behindSince = lag ? behindSince || now : 0;
     if (end) return [{ "signed out": "out", erased: end }[end] ?? "off", end];
     if (outdated) return ["off", "new version"];
+    if (at && pill.dataset.turn) {
+      return ["paused", `as of turn ${counted(Number(turn))}`, document.getElementById("head").dataset.turns - turn];
+    }
     if (at) return ["paused", `as of event ${counted(Number(at))}`, newest() - at];
     if (!greeted && !navigator.onLine) return ["offline", "offline"];
     if (now - heard > STALE) return ["stale", `stale since ${clock(heard)}`];

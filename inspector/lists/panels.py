@@ -18,6 +18,7 @@ from memoryhub.kernel.state.page_events import PageDeleted
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import EventLine
 from memoryhub.queries.threads.threads import ThreadLine

@@ -88,7 +88,7 @@ def page(
         "as_of": moment,
         "to_now": _to_now(visit, scene, context),
         "standing": "page" if live and moment.live else "",
-        "then": SimpleLazyObject(partial(panels.line_at, visit.row, moment.seq)),
+        "line_then": SimpleLazyObject(partial(panels.line_at, visit.row, moment.seq)),
     }
     return thread_page(
         request,

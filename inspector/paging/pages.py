@@ -91,7 +91,6 @@ def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResp
         "inspector/paging/pages/show.html",
         visit,
         context,
-        live=False,
         status=status,
     )
 

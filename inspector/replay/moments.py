@@ -141,7 +141,7 @@ def _moment(scene: Scene) -> Context:
         "untabbed": panels.kept(scene.carried(without="tab")),
         "unviewed": panels.kept(scene.carried(without="view")),
         "marks": timeline.get_marks(scene.thread, scene.seq, near=near),
-        "then": ThreadLine.of(scene.thread).as_of(right.state) if right.state else None,
+        "line_then": right.state and ThreadLine.of(scene.thread).as_of(right.state),
     }
 
 

@@ -111,14 +111,16 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
     elif not line.inherited:
         state = replay.state_at(visit.row, line.seq).state
         context |= _spoken(visit, exchanges.get_exchange(visit.row, state, n), n)
-    return visits.page(
+    answer = visits.page(
         request,
         "inspector/turns/show.html",
         visit,
         context,
-        live=False,
         status=410 if shown and shown.missing else 200,
     )
+    # A page that waits for the answer of its turn takes it from here.
+    answer.headers["MH-Panel"] = "1"
+    return answer
 
 
 @require_safe

@@ -15,8 +15,6 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-#: What Django calls them. The theme is no secret: one for all hubs will do.
-NAMES = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
 _PORT = re.compile(r":(\d{1,5})\Z")
 
 
@@ -34,10 +32,12 @@ class CookiesByPort:
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        # The theme is no secret: one for all hubs will do.
+        self.names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        shown = {name: name_at(name, host) for name in NAMES}
+        shown = {name: name_at(name, host) for name in self.names}
 
         async def named(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -60,7 +60,7 @@ def _taken(header: Header, shown: Mapping[str, str]) -> Header:
     taken = list[str]()
     for pair in header[1].decode("latin-1").split(";"):
         name, equals, value = pair.strip().partition("=")
-        if name in ours or name not in NAMES:
+        if name in ours or name not in shown:
             taken.append(f"{ours.get(name, name)}{equals}{value}")
     return header[0], "; ".join(taken).encode("latin-1")
 

@@ -68,6 +68,8 @@ class Watched:
     urls: list[str] = field(default_factory=list)
     #: Parts of messages that a test brings about on purpose.
     expected: list[str] = field(default_factory=list)
+    #: Addresses that it may go to, beside the server's first.
+    others: list[str] = field(default_factory=list)
 
     def unexpected(self) -> list[str]:
         return [
@@ -146,11 +148,12 @@ def servers(transactional_db: None) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def watched(servers: tuple[str, str]) -> Iterator[Watched]:
+def watched(server: str) -> Iterator[Watched]:
     """Fails the test on whatever the browser has to complain about."""
     watching = Watched()
     yield watching
     assert watching.unexpected() == []
+    servers = (server, *watching.others)
     sockets = (each.replace("http", "ws", 1) for each in servers)
     own = (*servers, *sockets, "data:", "about:", "blob:")
     assert [url for url in watching.urls if not url.startswith(own)] == []

@@ -16,6 +16,8 @@ from tests.inspector.paged import make_restless
 
 T = "/p/acme/threads/restless"
 ASKED = {"from": "user", "to": "assistant", "type": "chat.user", "content": "Again?"}
+SPOKEN = {"role": "assistant", "content": "Once more."}
+ANSWER = {**ASKED, "type": "chat.assistant", "content": SPOKEN}
 Call = Callable[[str, Any], None]
 
 
@@ -136,3 +138,28 @@ def test_the_threads_row_moves_in_the_list(
     cells = figures.all_inner_texts()
     page.reload()
     assert figures.all_inner_texts() == cells
+
+
+def test_a_turn_hears_of_its_answer_and_of_the_next(
+    call: Call, restless: Thread, page: Page
+) -> None:
+    n = restless.turn_count + 1
+    call("/turns", {"slots": [ASKED]})
+    page.goto(f"{T}/turns/{n}")
+    expect(page.locator("#live")).to_have_text(f"As of turn {n} · 0 newer")
+    expect(page.locator(".qa")).to_contain_text("No answer yet.")
+    page.evaluate("window.marked = true")
+    call("/slots", ANSWER)
+    expect(page.locator(".qa .assistant")).to_contain_text("Once more.")
+    call("/turns", {"slots": [ASKED]})
+    expect(page.locator("#live")).to_have_text(f"As of turn {n} · 1 newer")
+    assert page.evaluate("window.marked")
+
+
+def test_a_page_of_then_says_that_there_is_more(call: Call, page: Page) -> None:
+    page.goto(f"{T}/pages/note")
+    expect(page.locator("#live")).to_have_text("Live")
+    call("/pages/note/evict", {})
+    expect(page.locator("#live")).to_contain_text("1 newer")
+    page.get_by_role("link", name="Show now").click()
+    expect(page.locator("#live")).to_have_text("Live")

@@ -94,9 +94,10 @@ def test_a_key_is_made_and_never_shown_again(acme: Project, page: Page) -> None:
 
 
 def test_two_hubs_on_one_host_sign_nobody_out(
-    servers: tuple[str, str], open_page: Callable[..., Page]
+    servers: tuple[str, str], open_page: Callable[..., Page], watched: Watched
 ) -> None:
     """A browser sends the cookies of a host to each of its ports."""
+    watched.others.append(servers[1])
     page = open_page("owner")
     viewer = operators.add("viewer")
     operators.set_role(Project.objects.get(slug="acme"), viewer, "viewer")
