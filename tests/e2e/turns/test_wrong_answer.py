@@ -6,12 +6,18 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from memoryhub.management.demo import airline
+from memoryhub.management.demo.client import Client
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
+from memoryhub.services.access import api_keys
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import recordings, sample
 from tests.e2e.conftest import Watched
@@ -28,23 +34,37 @@ def refund(agent: Agent) -> Thread:
 
 
 @pytest.fixture
-def journey(acme: Project, tmp_path: Path) -> Thread:
-    """The longest of the recorded runs, as an import plays it in a small context."""
+def storm(acme: Project, server: str) -> None:
+    """The promise that the demo's desk denies, told to the server as the demo does."""
+    _, key = api_keys.create(acme)
+    url = urlsplit(server)
+    client = Client(host=url.hostname or "", port=url.port or 0, key=key)
+    airline.tell(client, Random(1), at=clock.now())
+
+
+@pytest.fixture
+def journeys(acme: Project, tmp_path: Path) -> list[Thread]:
+    """The longest of the recorded runs, as an import plays them in a small context."""
     runs = json.loads(sample.path().read_text(encoding="utf-8"))
-    longest = max(runs, key=lambda each: len(each["traj"]))
-    path = recordings.array(tmp_path, longest, name=f"{sample.NAME}.json")
+    runs.sort(key=lambda each: len(each["traj"]), reverse=True)
+    path = recordings.array(tmp_path, *runs[:3], name=f"{sample.NAME}.json")
     recordings.take(acme, path, budget=BUDGET)
-    return Thread.objects.get(project=acme, name__startswith=sample.NAME)
+    return [*Thread.objects.filter(project=acme, name__startswith=sample.NAME)]
+
+
+def click(page: Page, *links: str) -> None:
+    """From the overview on, three clicks at most."""
+    assert len(links) <= 3
+    page.goto("/p/acme/")
+    for link in links:
+        page.get_by_role("link", name=link, exact=True).first.click()
 
 
 def test_from_the_overview_to_what_was_missing(
     refund: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
-    page.goto("/p/acme/")
-    page.get_by_role("link", name="refund", exact=True).first.click()
-    page.get_by_role("link", name="Turns", exact=True).first.click()
-    page.get_by_role("link", name=f"Turn {DENIED}", exact=True).click()
+    click(page, "refund", "Turns", f"Turn {DENIED}")
     expect(page.locator(".qa")).to_contain_text(QUESTION)
     expect(page.locator(".qa")).to_contain_text(DENIAL)
     verdict = page.locator(".verdict")
@@ -81,20 +101,37 @@ def test_arrows_walk_from_turn_to_turn(refund: Thread, page: Page) -> None:
     expect(page.locator("h1")).to_have_text(f"Turn {DENIED}")
 
 
-def test_a_recorded_run_says_what_was_missing(
-    journey: Thread, open_page: Callable[..., Page]
+def test_the_demo_says_what_was_missing(
+    storm: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
-    page.goto("/p/acme/")
-    page.get_by_role("link", name=journey.name, exact=True).first.click()
-    page.get_by_role("link", name="Turns", exact=True).first.click()
-    newest = page.locator(".turnlist a[data-row]").first
-    newest.click()
-    expect(page.locator("h1")).to_have_text(f"Turn {journey.turn_count}")
-    expect(page.locator(".verdict")).to_be_visible()
-    expect(page.locator(".notice", has_text="Simulated by the import")).to_be_visible()
-    expect(page.locator("#not-in")).to_be_visible()
-    assert page.locator(".missing > li").count()
+    click(page, airline.THREAD, "Turns", f"Turn {airline.DENIED}")
+    expect(page.locator(".qa")).to_contain_text(airline.ASKED_AGAIN)
+    expect(page.locator(".qa")).to_contain_text(airline.DENIAL)
+    expect(page.locator(".verdict")).to_contain_text("was not in the request")
+    promise = page.locator(".missing > li", has_text="I promise you a refund")
+    for part in ("EUR 132.00", "to make room for", "score", "Offered", "Asked for"):
+        expect(promise).to_contain_text(part)
+    promise.get_by_role("link", name=re.compile("^event ")).first.click()
+    expect(page.locator("#at-hand")).to_contain_text("page.evicted")
+
+
+def test_recorded_runs_say_what_was_missing(
+    journeys: list[Thread], open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    assert len(journeys) == 3
+    for journey in journeys:
+        click(page, journey.name, "Turns", f"Turn {journey.turn_count}")
+        expect(page.locator("h1")).to_have_text(f"Turn {journey.turn_count}")
+        expect(page.locator(".verdict")).to_be_visible()
+        simulated = page.locator(".notice", has_text="Simulated by the import")
+        expect(simulated).to_be_visible()
+        best = page.locator(".missing > li").first
+        for part in ("Left", "Offered", "Asked for"):
+            expect(best).to_contain_text(part)
+        event = best.get_by_role("link", name=re.compile("^event ")).first
+        expect(event).to_have_attribute("href", re.compile(r"\?at_seq=\d+$"))
 
 
 @pytest.mark.parametrize("path", [f"turns/{DENIED}", "turns", f"pages/{PROMISED}"])
