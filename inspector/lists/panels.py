@@ -69,6 +69,7 @@ def shared(scene: Scene) -> Context:
         "base": reverse("thread", kwargs=names),
         "threads": reverse("threads", kwargs={"project": thread.project.slug}),
         "pushed": False,
+        "line_then": None,
         "actors": ActorNames(thread.project_id),
     }
 

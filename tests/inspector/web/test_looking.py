@@ -48,6 +48,8 @@ NUMBERED = {"paging", "paging-export", "facts", "episodes"}
 OFF = {"sso-callback"}
 #: The fork went off before there were any.
 LATER = {"key", "key-act", "checkpoint-restore", "checkpoint-delete"}
+#: As of event 3 it had not been said.
+UNSAID = {"slot"}
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def test_looking_changes_nothing(
         else {200, 422}
         if route.name in NUMBERED
         else {200, 404}
-        if route.name in LATER
+        if route.name in LATER or (route.name in UNSAID and method == "GET")
         else {200}
         for route in list_routes()
     }
