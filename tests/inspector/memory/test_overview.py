@@ -197,7 +197,7 @@ def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
         "running, data, description, started at",
         "current step, progress percent",
         "before, 2 keys, 2 notes",
-        "keys, notes, task of 7; 2 set, 1 removed",
+        "keys, notes, task of checkpoint 7; 2 set, 1 removed",
         "It was a mistake.",
     ):
         assert said in page, said
