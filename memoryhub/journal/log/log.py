@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
 from memoryhub.journal.log import chain, snapshots
+from memoryhub.journal.rows.rows import EventRow
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state.events import REPLAY_FORMAT
@@ -51,7 +52,7 @@ class _Values(NamedTuple):
     chain: bytes
 
 
-def recorded(row: Event | _Values) -> Recorded:
+def recorded(row: Event | EventRow | _Values) -> Recorded:
     """Return the kernel's event of a stored row.
 
     Raises NewerFormatError on an unknown type, CorruptError on a body that is none.
@@ -176,7 +177,9 @@ def chain_at(thread: UUID, seq: int) -> bytes:
     return bytes(row.chain)
 
 
-def open_payload(subject: Subject, project: UUID, row: Event) -> dict[str, Any] | None:
+def open_payload(
+    subject: Subject, project: UUID, row: Event | EventRow
+) -> dict[str, Any] | None:
     """Open the content of an event; None once erased or if it never had any."""
     if row.payload is None:
         return None

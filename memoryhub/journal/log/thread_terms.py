@@ -14,6 +14,8 @@ from django.conf import settings
 from django.db import transaction
 
 from memoryhub.journal.log import fence, log
+from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.statements import EVENTS_READ
 from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import contents, segments
@@ -82,12 +84,15 @@ def read(thread: Thread, span: Span, *, most: int) -> Found:
     return Found(records, upto, ending, opened)
 
 
-def _rows(thread: UUID, first: int, last: int) -> Iterator[Event]:
+def _rows(thread: UUID, first: int, last: int) -> Iterator[EventRow]:
     after = first - 1
     while after < last:
-        rows = Event.objects.filter(thread_id=thread, seq__gt=after, seq__lte=last)
-        rows = rows.filter(type__in=READ).defer("chain", "payload_digest")
-        batch = list(rows.order_by("seq")[:CHUNK])
+        batch = EVENTS_READ.where(
+            f'"thread_id" = %s AND "seq" > %s AND "seq" <= %s AND "type" IN {{}} '
+            f'ORDER BY "seq" LIMIT {CHUNK}',
+            *(thread, after, last),
+            chosen=READ,
+        )
         yield from batch
         if len(batch) < CHUNK:
             return
@@ -127,7 +132,7 @@ class _Reading:
             passing=cache(partial(_passing, thread.id)),
         )
 
-    def record(self, row: Event, event: Body) -> Record | None:
+    def record(self, row: EventRow, event: Body) -> Record | None:
         """Return an event as a record; None where there is nothing to find."""
         page = contents.page_of(event)
         if isinstance(event, PageDeleted):
@@ -149,7 +154,7 @@ class _Reading:
 
     def _made(
         self,
-        row: Event,
+        row: EventRow,
         event: Body,
         kind: str,
         text: str,
@@ -169,7 +174,7 @@ class _Reading:
             sender=event.from_name if isinstance(event, SlotAppended) else "",
         )
 
-    def _passes(self, row: Event, event: Body) -> bool:
+    def _passes(self, row: EventRow, event: Body) -> bool:
         if not isinstance(event, KeySet):
             return False
         return event.expires_at is not None or row.seq in self.passing()

@@ -1,4 +1,4 @@
-"""The statements that every append sends, written once.
+"""The statements that every append and every turn sends, written once.
 
 The ORM builds each statement anew and converts each value through four calls, which
 costs more than sealing and chaining the event. Columns still come from the models.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connections
@@ -34,6 +34,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue
 
 Values = Sequence[Any]
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def _hex(value: UUID) -> str:
@@ -97,6 +98,44 @@ class Insert:
             return
         with connections["default"].cursor() as cursor:
             cursor.executemany(self.sql, self.columns.prepared(rows))
+
+
+class Select(Generic[Row]):
+    """A SELECT of whole rows of one model, by a condition that the caller writes."""
+
+    def __init__(self, model: type[Model], row: type[Row]) -> None:
+        fields = [*model._meta.concrete_fields]
+        columns = Columns(fields)
+        assert row._fields == columns.names  # type: ignore[attr-defined]
+        self._row = row._make  # type: ignore[attr-defined]
+        self._read = [
+            (place, _AS_READ[kind])
+            for place, field in enumerate(fields)
+            if (kind := _kind(field)) in _AS_READ
+        ]
+        names, table = ", ".join(columns.quoted), model._meta.db_table
+        self.sql = f'SELECT {names} FROM "{table}"'  # noqa: S608 # models' own names
+
+    def where(self, condition: str, *values: Any, chosen: Values = ()) -> list[Row]:
+        """Select what meets a condition, in which `{}` stands for those chosen from.
+
+        The values come before them.
+        """
+        return [
+            self._as_read(row)
+            for row in _select(
+                f"{self.sql} WHERE {condition.format(f'({_places(chosen)})')}",
+                [_value(each) for each in (*values, *chosen)],
+            )
+        ]
+
+    def _as_read(self, found: Values) -> Row:
+        values = [*found]
+        for place, convert in self._read:
+            if values[place] is not None:
+                values[place] = convert(values[place])
+        row: Row = self._row(values)
+        return row
 
 
 class Replace(Insert):
@@ -245,6 +284,18 @@ def select_subjects(
     return [(_as_uuid(subject), *others) for subject, *others in rows]
 
 
+def select_named_subjects(project: UUID, names: Collection[str]) -> list[UUID]:
+    """Return the subjects of threads of these names, but for nobody in particular."""
+    rows = _select(
+        f'SELECT t."subject_id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
+        f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
+        f'WHERE t."project_id" = %s AND t."name" IN ({_places(names)}) '
+        'AND NOT s."anonymous"',
+        [_uuid(project), *names],
+    )
+    return [_as_uuid(subject) for (subject,) in rows]
+
+
 def select_project_state(project: UUID) -> str:
     """Return the project's state; share-locked on PostgreSQL."""
     rows = _select(
@@ -300,6 +351,29 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
     return RowCounts(slots, turns, pages, levels, max(seq or 0 for seq in newest))
 
 
+def select_erased(
+    threads: Collection[UUID], *, first: int, last: int
+) -> list[tuple[UUID, int]]:
+    """Return (thread, seq) of events of a run of seqs that have lost their content."""
+    rows = _select(
+        f'SELECT "thread_id", "seq" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
+        f'WHERE "thread_id" IN ({_places(threads)}) '
+        'AND "seq" BETWEEN %s AND %s AND "erased_by" IS NOT NULL',
+        [*map(_value, threads), first, last],
+    )
+    return [(_as_uuid(thread), seq) for thread, seq in rows]
+
+
+def select_newest_pages(thread: UUID, *, up_to: int, limit: int) -> list[str]:
+    """Return the ids of a thread's pages that are there, the last changed first."""
+    rows = _select(
+        f'SELECT "page_id" FROM "{Page._meta.db_table}" WHERE "thread_id" = %s '  # noqa: S608 # models' own names
+        'AND "seq" <= %s AND "deleted_seq" IS NULL ORDER BY "seq" DESC LIMIT %s',
+        [_value(thread), up_to, limit],
+    )
+    return [page for (page,) in rows]
+
+
 def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
     with connections["default"].cursor() as cursor:
         cursor.execute(sql, values)
@@ -313,6 +387,10 @@ def _places(values: Collection[object]) -> str:
 
 def _postgres() -> bool:
     return connections["default"].vendor == "postgresql"
+
+
+def _value(value: Any) -> Any:
+    return _uuid(value) if isinstance(value, UUID) else value
 
 
 def _uuid(value: UUID) -> UUID | str:
@@ -329,6 +407,12 @@ def _as_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
+#: What the drivers do not hand out as the models' own.
+_AS_READ: Mapping[type[Field[Any, Any]], Callable[[Any], Any]] = {
+    UUIDField: _as_uuid,
+    DateTimeField: _as_time,
+}
+
 EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
     Insert(Event, EventRow),
     Insert(Slot, SlotRow),
@@ -341,3 +425,8 @@ EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
 #: A page's row in the place of the one that is there, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
 BLANKED = Blank()
+EVENTS_READ, PAGES_READ, LEVELS_READ = (
+    Select(Event, EventRow),
+    Select(Page, PageRow),
+    Select(PageLevel, LevelRow),
+)

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from memoryhub.journal.log import log
+from memoryhub.journal.rows import statements
+from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.statements import EVENTS_READ
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.erase_events import Range
@@ -111,12 +114,8 @@ def erased(held: Collection[Location]) -> list[Location]:
     if not held:
         return []
     seqs = [place.seq for place in held]
-    rows = Event.objects.filter(
-        thread_id__in={place.thread for place in held},
-        seq__range=(min(seqs), max(seqs)),
-        erased_by__isnull=False,
-    )
-    gone = {*rows.values_list("thread_id", "seq")}
+    threads = {place.thread for place in held}
+    gone = {*statements.select_erased(threads, first=min(seqs), last=max(seqs))}
     if not gone:
         return []
     return [place for place in held if (place.thread, place.seq) in gone]
@@ -130,8 +129,10 @@ def _read(
         by_seq.setdefault(place.seq, []).append(place)
     seqs = sorted(by_seq)
     for start in range(0, len(seqs), CHUNK):
-        rows = Event.objects.filter(thread_id=home, seq__in=seqs[start : start + CHUNK])
-        for row in rows:
+        chunk = seqs[start : start + CHUNK]
+        for row in EVENTS_READ.where(
+            '"thread_id" = %s AND "seq" IN {}', home, chosen=chunk
+        ):
             payload = log.open_payload(thread.subject, thread.project_id, row)
             if payload is None:
                 continue
@@ -141,7 +142,7 @@ def _read(
                     yield place, text, size
 
 
-def of(row: Event, payload: dict[str, Any], *, level: int) -> Opened | None:
+def of(row: Event | EventRow, payload: dict[str, Any], *, level: int) -> Opened | None:
     """Return the text of an event at a level; None if it has none there."""
     event = log.recorded(row).event
     if isinstance(event, SlotAppended) and event.page is not None:

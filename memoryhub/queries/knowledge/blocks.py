@@ -12,6 +12,7 @@ from django.db.models import Count
 
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal.log import log
+from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import block_lines
@@ -114,20 +115,23 @@ def list_carried(
     set so.
     """
     meant = names_of(name, bound=bound)
-    own = Thread.objects.filter(project=project, name__in=meant)
     # A name that a bound key uses may be that of another subject's thread, too.
-    theirs = own.filter(subject__anonymous=False).values_list("subject", flat=True)
-    subjects = {bound} if bound else {*theirs}
+    subjects = [bound] if bound else statements.select_named_subjects(project, meant)
+    if not subjects:
+        return ()
     homes = Thread.objects.select_related("subject").filter(
         home=True,
         status=Thread.Status.OPEN,
         subject__in=subjects,
         subject__anonymous=False,
     )
-    home = homes.first() if subjects else None
+    home = homes.first()
     if home is None:
         return ()
-    found = {thread.name: thread for thread in own.filter(subject=home.subject)}
+    own = Thread.objects.filter(
+        project=project, name__in=meant, subject=home.subject_id
+    )
+    found = {thread.name: thread for thread in own}
     thread = next((found[each] for each in meant if each in found), None)
     count = (EST if thread is None else tokenizers.of(thread)).count
     made = Page.objects.filter(thread=home, type=BLOCK, deleted_seq=None)

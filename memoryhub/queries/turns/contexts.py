@@ -13,8 +13,10 @@ from uuid import UUID
 
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal.log import log
+from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import entry_of
-from memoryhub.journal.rows.rows import LevelRow, PageRow
+from memoryhub.journal.rows.rows import LevelRow
+from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
 from memoryhub.journal.writing import texts
 from memoryhub.journal.writing.texts import Newest
 from memoryhub.kernel.levels.contexts import Record, Texts
@@ -40,7 +42,6 @@ from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.events import Event
-from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
@@ -169,13 +170,12 @@ def list_home(
     if paging.pages == len(paging.frames) + len(paging.hot):
         return []
     held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
-    rows = Page.objects.filter(
-        thread=thread, seq__lte=state.seq, deleted_seq__isnull=True
-    )
     # The newest are mapped or hot as a rule, and are passed over here by their ids: a
     # whole row costs fifty times as much.
-    newest = rows.order_by("-seq").values_list("page_id", flat=True)
-    ids = [each for each in newest[: limit + len(held)] if each not in held][:limit]
+    newest = statements.select_newest_pages(
+        thread.id, up_to=state.seq, limit=limit + len(held)
+    )
+    ids = [each for each in newest if each not in held][:limit]
     return _entries(thread, state, ids)
 
 
@@ -184,16 +184,14 @@ def _entries(thread: Thread, state: ThreadState, ids: Sequence[str]) -> list[Ent
     if not ids:
         return []
     # By the key alone: asked for an order, or up to a seq, SQLite walks the pages of
-    # the whole thread by it. Of models, Django would make two hundred for fifty pages.
-    made = Page.objects.filter(thread=thread, page_id__in=ids)
-    rows = map(PageRow._make, made.values_list(*PageRow._fields))
-    home = {row.page_id: row for row in rows if row.deleted_seq is None}
-    lower = PageLevel.objects.filter(
-        thread=thread, page_id__in=[*home], seq__lte=state.seq, level__gt=FULL
-    )
+    # the whole thread by it.
+    chosen = '"thread_id" = %s AND "page_id" IN {}'
+    made = PAGES_READ.where(chosen, thread.id, chosen=ids)
+    home = {row.page_id: row for row in made if row.deleted_seq is None}
     levels: dict[str, list[LevelRow]] = {}
-    for level in map(LevelRow._make, lower.values_list(*LevelRow._fields)):
-        levels.setdefault(level.page_id, []).append(level)
+    for level in LEVELS_READ.where(chosen, thread.id, chosen=[*home]) if home else ():
+        if level.seq <= state.seq and level.level > FULL:
+            levels.setdefault(level.page_id, []).append(level)
     return [entry_of(home[each], levels.get(each, ())) for each in ids if each in home]
 
 
