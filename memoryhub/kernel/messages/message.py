@@ -6,7 +6,7 @@ three writings are made of it. Content itself stays as it was sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memoryhub.kernel.state.events import Role
@@ -105,6 +105,8 @@ class Message:
     thoughts: tuple[Thought, ...] = ()
     #: Names of members that no shape of ours knows.
     extras: tuple[str, ...] = ()
+    #: How it was written before: that lives and ends with it.
+    kept: list[Any] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
     def is_plain(self) -> bool:

@@ -6,18 +6,15 @@ and names are such as the API takes, and nobody speaks in another's role.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from string import ascii_lowercase, digits
 from typing import Any, Literal, NamedTuple
 
 from memoryhub.kernel.messages.anthropic import ANTHROPIC
 from memoryhub.kernel.messages.chat import CHAT
+from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.messages.message import Call, Message, Part, Result, Vendor
 from memoryhub.kernel.messages.pieces import (
     Answer,
@@ -44,11 +41,6 @@ FORMATS: dict[Vendor, Format] = {
 EARLIER = "Earlier messages, if there are any, are left out."
 _UNANSWERED = (Part(kind="text", words="[no result was recorded]"),)
 _UNNAMED = "tool"
-_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
-_OTHER = re.compile("[^A-Za-z0-9_-]")
-_ALPHABET = digits + ascii_lowercase
-#: Some servers take ids of this length only.
-_ID_LENGTH = 9
 #: As many cache points as Anthropic takes in a request.
 _MOST_POINTS = 4
 #: Arguments are a text, which may be longer than what comes in as content itself.
@@ -76,6 +68,11 @@ class Shown:
     #: Without, media are lines of words.
     media: bool = True
 
+    @property
+    def as_said(self) -> bool:
+        """Whether it is written the same in any request, but for names and ids."""
+        return self.text is None and self.media and not self.thoughts
+
 
 class Plain(NamedTuple):
     """What nearly all messages are, as it stands in a request of any API."""
@@ -85,66 +82,19 @@ class Plain(NamedTuple):
     text: str
 
 
-class Names:
-    """Names as a request may have them, and what each means. Those given go first."""
+class _Kept(NamedTuple):
+    """How a message was written of a run: calls, and what answers them right after.
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._written = dict[str, str]()
-        self._meant = dict[str, str]()
-        listed = sorted({*names}, key=lambda name: (not _NAME.fullmatch(name), name))
-        alike = Counter(_OTHER.sub("_", name) for name in listed)
-        for name in listed:
-            self._keep(name, ambiguous=alike[_OTHER.sub("_", name)] > 1)
-
-    def written(self, name: str) -> str:
-        """Return a name as it stands in the request."""
-        return self._written.get(name) or self._keep(name, ambiguous=False)
-
-    def meant(self, written: str) -> str:
-        """Return the name that somebody means who has read the request."""
-        return self._meant.get(written, written)
-
-    def _keep(self, name: str, *, ambiguous: bool) -> str:
-        found = name
-        if not _NAME.fullmatch(name):
-            found = _OTHER.sub("_", name)
-            cut = len(found) > 64 or not found.strip("_-")
-            if cut or ambiguous or found in self._meant:
-                found = f"{found[:57]}_{_digest(name)[:6]}"
-        self._written[name] = found
-        self._meant.setdefault(found, name)
-        return found
-
-
-@dataclass(slots=True)
-class Ids:
-    """What is taken in one request: ids of calls, names of tools and people.
-
-    Kept for longer, a message keeps its ids also when what was before it has left.
+    Each message has its own, so that none outlives its text.
     """
 
-    #: Of the tools that are defined, and of others that are called.
-    names: Names = field(default_factory=Names)
-    people: Names = field(default_factory=Names)
-    #: Which place has an id: the seed of the message, and the number of the call.
-    owners: dict[str, str] = field(default_factory=dict)
-    #: Names, as written, of the tools that are called.
-    called: set[str] = field(default_factory=set)
-    #: Of calls by the ids that they came with, and of those made for results by place.
-    called_by_id: dict[str, str] = field(default_factory=dict)
-    called_at: dict[str, str] = field(default_factory=dict)
-
-    def claim(self, sent: str | None, place: str, form: Format) -> str:
-        """Return the id as it came, unless it is taken or none for this API."""
-        if sent and form.call_id.fullmatch(sent) and self._own(sent, place):
-            return sent
-        made = _digest(f"{place} {sent or ''}")
-        while not self._own(made, place):
-            made = _digest(made)
-        return made
-
-    def _own(self, call_id: str, place: str) -> bool:
-        return self.owners.setdefault(call_id, place) == place
+    #: The same of all messages of the run.
+    run: object
+    #: The place of this one among so many.
+    at: int
+    of: int
+    #: By whose API it is: what it has become, and ids and names of the run's calls.
+    texts: dict[Vendor, tuple[list[str], list[tuple[str, str]]]]
 
 
 class _Step(NamedTuple):
@@ -155,6 +105,12 @@ class _Step(NamedTuple):
     speech: Speech
     calls: Sequence[Call] = ()
     results: Sequence[Result] = ()
+    #: Without all of these: the run that it begins, as it was written before.
+    kept: Sequence[_Kept] = ()
+
+    @property
+    def last(self) -> int:
+        return self.at + max(len(self.kept) - 1, 0)
 
     @property
     def silent(self) -> bool:
@@ -171,7 +127,11 @@ class _Group(NamedTuple):
 
     @property
     def last(self) -> int:
-        return (self.followers[-1][0] if self.followers else self.heads[-1]).at
+        return (self.followers[-1][0] if self.followers else self.heads[-1]).last
+
+    @property
+    def messages(self) -> list[_Step]:
+        return [*self.heads, *(step for step, _ in self.followers)]
 
 
 def write(
@@ -188,7 +148,7 @@ def write(
     found = [
         [each.text] if isinstance(each, Plain) and each.text else [] for each in shown
     ]
-    writer = _Writer(FORMATS[vendor], ids, found)
+    writer = _Writer(shown, vendor, ids, found)
     for group in _grouped(_followed(_all_steps(shown, vendor, ids))):
         writer.write(group)
     return found
@@ -316,9 +276,17 @@ def plain(message: Message, text: str | None = None) -> Plain | None:
 def _all_steps(shown: Sequence[Shown | Plain], vendor: Vendor, ids: Ids) -> list[_Step]:
     """What they do, in order; of plain ones in a row the first, which parts groups."""
     steps = list[_Step]()
-    cached, parted = None, False
+    cached, parted, done = None, False, 0
     for at, each in enumerate(shown):
+        if at < done:
+            continue
         if not isinstance(each, Plain):
+            # Behind calls it may be one of several that are answered together.
+            kept = () if steps and steps[-1].calls else _kept(shown, at)
+            if kept:
+                steps.append(_Step(at, each, Speech("assistant"), kept=kept))
+                parted, done = True, steps[-1].last + 1
+                continue
             cached = _cached_from(shown) if cached is None else cached
             made = [*_steps(at, each, vendor, ids, cached=at >= cached)]
             steps += made
@@ -327,6 +295,21 @@ def _all_steps(shown: Sequence[Shown | Plain], vendor: Vendor, ids: Ids) -> list
             steps.append(_Step(at, _NOBODY, Speech(each.role)))
             parted = True
     return steps
+
+
+def _kept(shown: Sequence[Shown | Plain], at: int) -> list[_Kept]:
+    """What was written before of a run that stands here again; of others nothing."""
+    run = list[_Kept]()
+    for place, each in enumerate(shown[at:]):
+        if isinstance(each, Plain) or not each.as_said or not each.message.kept:
+            return []
+        found: _Kept = each.message.kept[0]
+        if found.at != place or (run and found.run is not run[0].run):
+            return []
+        run.append(found)
+        if len(run) == found.of:
+            return run
+    return []
 
 
 def _steps(
@@ -484,16 +467,62 @@ def _answer(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
 class _Writer:
     """Writes groups, each text into the list of whose message it is."""
 
-    def __init__(self, form: Format, ids: Ids, found: list[list[str]]) -> None:
-        self._form, self._ids, self._found = form, ids, found
+    def __init__(
+        self,
+        shown: Sequence[Shown | Plain],
+        vendor: Vendor,
+        ids: Ids,
+        found: list[list[str]],
+    ) -> None:
+        self._shown, self._vendor, self._form = shown, vendor, FORMATS[vendor]
+        self._ids, self._found = ids, found
 
     def write(self, group: _Group) -> None:
         head = group.heads[0]
+        if head.kept:
+            self._write_kept(head)
+            return
         if head.calls:
             self._write_calls(group)
             return
         self._found[head.at] += self._alone(head, head.results)
         self._found[head.at] += self._says(head.speech)
+
+    def _write_kept(self, head: _Step) -> None:
+        """As it was written before, if it has the same ids and names here as there."""
+        named = self._named(head, head.shown.message.calls)
+        run = [each.texts.get(self._vendor) for each in head.kept]
+        if all(made is not None and made[1] == named for made in run):
+            for at, made in enumerate(run, head.at):
+                self._found[at] += made[0] if made else ()
+            return
+        again = [
+            step
+            for at in range(head.at, head.last + 1)
+            if isinstance(each := self._shown[at], Shown)
+            for step in _steps(at, each, self._vendor, self._ids, cached=False)
+        ]
+        for group in _grouped(again):
+            self.write(group)
+
+    def _keep(self, group: _Group, uses: Sequence[Use]) -> None:
+        """Keep what was written of a message with all the answers right after it."""
+        steps = group.messages
+        head, messages = steps[0], [step.shown.message for step in steps]
+        if (
+            len(group.heads) > 1
+            or head.results
+            or not all(step.shown.as_said for step in steps)
+            or any(None in numbers for _, numbers in group.followers)
+            or any(message.calls for message in messages[1:])
+        ):
+            return
+        named = [(use.id, use.name) for use in uses]
+        run, before = object(), _kept(self._shown, head.at)
+        for place, (step, message) in enumerate(zip(steps, messages, strict=True)):
+            if len(before) != len(steps):
+                message.kept[:] = [_Kept(run, place, len(steps), {})]
+            message.kept[0].texts[self._vendor] = [*self._found[step.at]], named
 
     def _write_calls(self, group: _Group) -> None:
         heads = [(step.speech, self._uses(step)) for step in group.heads]
@@ -526,27 +555,34 @@ class _Writer:
             self._found[at].append(text)
         # After all results: between them nobody may speak.
         self._found[group.last] += after
+        if not missing and not after:
+            self._keep(group, uses)
 
     def _uses(self, step: _Step) -> list[Use]:
-        for each in step.calls:
+        named = self._named(step, step.calls)
+        return [
+            self._use(each, step, *own)
+            for each, own in zip(step.calls, named, strict=True)
+        ]
+
+    def _use(self, call: Call, step: _Step, call_id: str, name: str) -> Use:
+        arguments, thoughts = _object(call.arguments), step.shown.thoughts
+        return Use(call_id, name, call, arguments, thoughts, step.speech.cached)
+
+    def _named(self, step: _Step, calls: Sequence[Call]) -> list[tuple[str, str]]:
+        """Return ids and names of calls as they stand in this request."""
+        for each in calls:
             if each.id and each.name:
                 self._ids.called_by_id[each.id] = each.name
         return [
-            self._use(each, step, f"{step.shown.seed} {number}")
-            for number, each in enumerate(step.calls)
+            self._claimed(each, f"{step.shown.seed} {number}")
+            for number, each in enumerate(calls)
         ]
 
-    def _use(self, call: Call, step: _Step, place: str) -> Use:
+    def _claimed(self, call: Call, place: str) -> tuple[str, str]:
         name = self._ids.names.written(call.name or _UNNAMED)
         self._ids.called.add(name)
-        return Use(
-            self._ids.claim(call.id, place, self._form),
-            name,
-            call,
-            _object(call.arguments),
-            step.shown.thoughts,
-            step.speech.cached,
-        )
+        return self._ids.claim(call.id, place, self._form), name
 
     def _alone(self, step: _Step, results: Sequence[Result]) -> list[str]:
         """Results without their calls, with calls that say no more than a name."""
@@ -557,7 +593,8 @@ class _Writer:
             place = f"{step.shown.seed} result {number}"
             tool = each.name or self._ids.called_by_id.get(each.id or "", _UNNAMED)
             name = self._ids.called_at.setdefault(place, tool)
-            uses.append(self._use(Call(id=each.id, name=name), step, place))
+            call = Call(id=each.id, name=name)
+            uses.append(self._use(call, step, *self._claimed(call, place)))
         answers = [
             self._answer(use, step, each)
             for use, each in zip(uses, results, strict=True)
@@ -617,12 +654,3 @@ def _cached_from(shown: Sequence[Shown | Plain]) -> int:
             break
         at -= 1
     return at
-
-
-def _digest(seed: str) -> str:
-    raw = hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).digest()
-    number, found = int.from_bytes(raw), ""
-    for _ in range(_ID_LENGTH):
-        number, rest = divmod(number, len(_ALPHABET))
-        found += _ALPHABET[rest]
-    return found

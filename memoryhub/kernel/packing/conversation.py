@@ -16,9 +16,10 @@ from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.levels.tools import OWN, PAGE_FAULT
 from memoryhub.kernel.messages import media, writing
+from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
 from memoryhub.kernel.messages.pieces import Json
-from memoryhub.kernel.messages.writing import Ids, Plain, Shown
+from memoryhub.kernel.messages.writing import Plain, Shown
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import in_string
 

@@ -31,8 +31,9 @@ from memoryhub.kernel.levels.contexts import (
 )
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.messages.pieces import written
-from memoryhub.kernel.messages.writing import FORMATS, Ids, Plain
+from memoryhub.kernel.messages.writing import FORMATS, Plain
 from memoryhub.kernel.packing import choosing, conversation, filling, requests
 from memoryhub.kernel.packing.choosing import (
     Candidate,

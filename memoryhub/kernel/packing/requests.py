@@ -19,9 +19,10 @@ from memoryhub.kernel.levels import block_lines, lines, manifest, recalls, tools
 from memoryhub.kernel.levels.block_lines import FENCE
 from memoryhub.kernel.levels.contexts import Manifest, Recall, Record, Ref, Texts
 from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages.ids import Ids, Names
 from memoryhub.kernel.messages.message import Medium, Vendor
 from memoryhub.kernel.messages.pieces import Format, written
-from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Plain
+from memoryhub.kernel.messages.writing import FORMATS, Plain
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import Media, ShownPage
 from memoryhub.kernel.text import prompts

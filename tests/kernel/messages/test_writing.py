@@ -9,10 +9,11 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages.ids import Ids, Names
 from memoryhub.kernel.messages.message import (
     Call,
     Medium,
@@ -22,7 +23,7 @@ from memoryhub.kernel.messages.message import (
     Thought,
     Vendor,
 )
-from memoryhub.kernel.messages.writing import FORMATS, Ids, Names, Shown
+from memoryhub.kernel.messages.writing import FORMATS, Shown
 from tests.kernel.messages.vendors import require_types
 from tests.validators import NAME, require_request, texts
 
@@ -281,6 +282,44 @@ def test_ids_are_stable_over_turns(
     # Thoughts alone are followed by what they are of.
     start = data.draw(st.sampled_from(spans))[0]
     assert writing.write(talk[start:], vendor, ids=ids) == whole[start:]
+
+
+@settings(deadline=None, max_examples=60)
+@given(talk=talks(), pairs=st.lists(IDS, max_size=6), data=st.data())
+def test_what_was_written_before_is_as_if_written_anew(
+    talk: list[Shown], pairs: list[str | None], data: st.DataObject
+) -> None:
+    """Whatever stands beside it, in any order, for whichever API."""
+    talk = [replace(each, thoughts=False) for each in talk]
+    for n, each in enumerate(pairs):
+        at = data.draw(st.integers(0, len(talk)))
+        named = data.draw(st.sampled_from(NAMES))
+        asked = said("assistant", calls=(Call(id=each, name=named),))
+        pair = [asked, said("tool", results=(answer(each, f"result {n}"),))]
+        talk[at:at] = [replace(of, seed=f"pair {n}") for of in pair]
+    kept = 0
+    for _ in range(4):
+        some = data.draw(st.lists(st.sampled_from(range(len(talk))), unique=True))
+        shown = [talk[n] for n in (sorted(some) if data.draw(st.booleans()) else some)]
+        fresh = [replace(each, message=replace(each.message)) for each in shown]
+        vendor: Vendor = data.draw(st.sampled_from([*FORMATS]))
+        spans = [[*writing.groups([s.message for s in by])] for by in (shown, fresh)]
+        assert spans[0] == spans[1]
+        assert requested(shown, vendor) == requested(fresh, vendor)
+        kept += any(each.message.kept for each in shown)
+    event(f"kept: {kept > 0}")
+
+
+def test_what_was_written_of_a_message_ends_with_it() -> None:
+    talk = [
+        said("assistant", calls=(TRAM,)),
+        said("tool", results=(answer("a", "10:40"),)),
+    ]
+    first = requested(talk, "chat")
+    talk[1] = said("tool", results=(answer("a", "[erased]"),))
+    assert "10:40" in str(first)
+    assert "10:40" not in str(talk[0].message.kept)
+    assert "10:40" not in str(requested(talk, "chat"))
 
 
 def call_ids(value: Any) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels.opened import Opened, slot_modality
-from memoryhub.kernel.messages.writing import Ids
+from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from tests.oracles.loops import asks

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoryhub.kernel.levels import costs
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.messages.writing import Ids
+from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.paging import weights
