@@ -2,7 +2,7 @@
 
 `python -m tests.slow FILE…` makes slow.txt anew from records that pytest has written of
 a whole run (`--junitxml`): each function of which a typical case took SECONDS or more,
-but for those that show first whether anything works at all.
+or all cases together TOGETHER, but for those that show first whether anything works.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 HERE = Path(__file__).parent
 LIST = HERE / "slow.txt"
 SECONDS = 0.4
+TOGETHER = 9.0
 #: Quick, whatever they take: files, and single functions.
 QUICK = (
     "e2e/screens/test_screens.py",
@@ -28,9 +29,11 @@ QUICK = (
     "e2e/test_visit.py::test_link_works_once",
     "e2e/test_visit.py::test_no_external_request",
     "e2e/test_visit.py::test_signing_out_leads_to_the_sign_in",
+    "kernel/forget/test_erasing.py::test_what_is_erased_is_gone_",
     "management/server/test_serve.py::test_a_first_start_serves",
     "management/server/test_serve.py::test_a_killed_server_starts_again_by_itself",
-    "matrix/test_contract.py::test_a_read_costs_the_same_whatever_there_is",
+    "matrix/test_api_matrix.py",
+    "matrix/test_contract.py",
     "promises/journal/test_anchored.py",
     "promises/paging/test_coherence.py",
     "promises/journal/test_crash.py::test_acknowledged_is_durable",
@@ -42,7 +45,6 @@ QUICK = (
     "queries/verify/test_page_verification.py::test_each_column_of_",
     "services/erasing/test_erasure_steps.py",
     "services/erasing/test_erasures.py::test_every_step_may_be_taken_twice",
-    "services/forget/test_receipt_counts.py::test_receipt_matches_reality",
 )
 
 
@@ -82,7 +84,8 @@ def main(records: list[str]) -> None:
     lines = sorted(
         name
         for name, seconds in found.items()
-        if median(seconds) >= SECONDS and not name.startswith(QUICK)
+        if (median(seconds) >= SECONDS or sum(seconds) >= TOGETHER)
+        and not name.startswith(QUICK)
     )
     LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
