@@ -74,7 +74,7 @@ class Journal:
         except (OperationalError, InterfaceError) as failure:
             # The database is away or locked: it would be for each of them, one by one.
             # The driver names it: a statement that took too long, a full disk.
-            log.error("writer.failed", code=type(failure.__cause__ or failure).__name__)
+            log.error("writer.failed", code=_cause(failure))
             outcomes = [UnavailableError() for _ in orders]
         except Exception as failure:  # noqa: BLE001 # a batch must end with an answer
             if len(orders) > 1:
@@ -103,6 +103,13 @@ class Journal:
                 if not _deadlock(failure):
                     raise
         raise DatabaseError("no attempt was left")
+
+
+def _cause(failure: Exception) -> str:
+    """The driver's name for what failed, as SQLITE_FULL; else that of its class."""
+    cause = failure.__cause__ or failure
+    names = (getattr(cause, name, None) for name in ("sqlite_errorname", "sqlstate"))
+    return next(filter(None, names), type(cause).__name__)
 
 
 def _refused(failure: Exception) -> Refusal:
