@@ -18,10 +18,11 @@ _WORDS = {
     "fetched": "fetched back",
     "refused": "refused",
     "cited": "cited",
+    "recalled": "brought along",
     "deleted": "deleted",
 }
 #: Steps that are drawn as a mark of their own; the others are where stretches meet.
-_MARKED = ("updated", "refused", "cited")
+_MARKED = ("updated", "refused", "cited", "recalled")
 #: Steps that the label of a line names.
 _NAMED = 6
 

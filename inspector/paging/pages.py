@@ -15,9 +15,9 @@ from inspector.drawing import chat, lifelines
 from inspector.drawing.chat import Block, Room
 from inspector.lists import panels, screens, visits
 from inspector.lists.screens import Context, Count, ListRequest, Screen
-from inspector.lists.visits import Place
+from inspector.lists.visits import Place, Visit
 from inspector.web import asof, refusals, search
-from memoryhub.errors import InvalidError, Refusal
+from memoryhub.errors import InvalidError, PageErasedError, Refusal
 from memoryhub.kernel.messages import media
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
@@ -66,7 +66,10 @@ class Side:
 def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResponse:
     """Show one page: its levels side by side, and why it is where it is."""
     visit = visits.find(request, project, thread)
-    view = page_views.get_page(visit.row, page, seq=visit.moment.seq)
+    try:
+        view = page_views.get_page(visit.row, page, seq=visit.moment.seq)
+    except PageErasedError:
+        return _deleted(request, visit, page)
     context: dict[str, Any] = {
         "view": view,
         "sides": _sides(request, view),
@@ -95,15 +98,27 @@ def show(request: HttpRequest, project: str, thread: str, page: str) -> HttpResp
     )
 
 
+def _deleted(request: HttpRequest, visit: Visit, page: str) -> HttpResponse:
+    found = page_views.get_deleted(visit.row, page)
+    context = {
+        "page_id": page,
+        "deleted": found.life.last("deleted", up_to=found.head),
+        "line": lifelines.draw(found.life, head=found.head, here=None),
+        "axis": lifelines.axis(found.ticks, head=found.head),
+    }
+    return visits.page(
+        request, "inspector/paging/pages/deleted.html", visit, context, status=410
+    )
+
+
 def _request_turn(view: PageView, row: Thread) -> int | None:
     """Give the turn whose request a message answers, or the first that could hold it.
 
     None while there is none, and for pages that nobody said.
     """
     entry = view.entry
-    turn = entry.created_turn + (entry.role != "assistant")
-    there = entry.slot is not None and 0 < turn <= row.turn_count
-    return turn if there else None
+    there = entry.slot is not None and 0 < entry.turn <= row.turn_count
+    return entry.turn if there else None
 
 
 def _proof(row: Thread, view: PageView) -> Proof | None:

@@ -162,10 +162,13 @@ class _Reading:
         page: str = "",
         at: datetime | None = None,
     ) -> Record:
+        turn = self.first_turn - 1 + bisect_right(self.turns, row.seq)
+        # What a user or a tool says comes for the request after it.
+        came = isinstance(event, SlotAppended) and event.role != "assistant"
         return Record(
             seq=row.seq,
             time=microseconds(at or row.at),
-            turn=self.first_turn - 1 + bisect_right(self.turns, row.seq),
+            turn=turn + came,
             kind=kind,
             role=getattr(event, "role", None) or "",
             type=getattr(event, "type", None) or "",

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import snowballstemmer
 
-#: Bumped when the same text would have other terms: segments of before are made anew.
-VERSION = 3
+#: Bumped when the same record would have other terms or numbers: segments of before are
+#: made anew.
+VERSION = 4
 #: What is longer is no word that anybody types.
 LONGEST = 128
 

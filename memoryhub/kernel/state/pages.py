@@ -97,6 +97,12 @@ class Entry(NamedTuple):
         assert entry is not None
         return entry
 
+    @property
+    def turn(self) -> int:
+        """Return the turn that made the page, or whose request a message came for."""
+        came = self.slot is not None and self.role != "assistant"
+        return self.created_turn + came
+
     def at_most(self, level: int) -> int:
         """Return the greatest existing level that is no less faithful than `level`."""
         return max(each for each in range(level + 1) if self.levels[each] is not None)

@@ -6,7 +6,7 @@ Never writes. Told on the thread's clock, so that what a fork inherits comes fir
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -35,7 +35,7 @@ STEPS = 60
 TICKS = 6
 StepKind = Literal[
     "made", "updated", "mapped", "shortened", "left", "cooled", "fetched", "refused",
-    "cited", "deleted",
+    "cited", "recalled", "deleted",
 ]  # fmt: skip
 #: Whose journal has an event, and its seq there.
 Place = tuple[UUID, int]
@@ -152,6 +152,27 @@ def get_lives(
     }
 
 
+def with_recalled(
+    life: Life, parts: Sequence[Segment], turns: Iterable[tuple[int, int]]
+) -> Life:
+    """Return a life with the turns that brought the page along unasked.
+
+    They are given as (turn, seq of its context), of the newest thread; of an exchange
+    the first tells.
+    """
+    thread, began = parts[-1].thread, _clocks(parts)[parts[-1].thread]
+    brought = dict(turns)
+    found = [
+        LifeStep(
+            kind="recalled", thread=thread, seq=seq, clock=began + seq, turn=n, body={}
+        )
+        for n, seq in brought.items()
+        if n - 1 not in brought
+    ]
+    steps = sorted([*life.steps, *found], key=lambda step: step.clock)
+    return replace(life, steps=tuple(steps))
+
+
 def get_ticks(parts: Sequence[Segment], turns: int) -> list[tuple[int, int]]:
     """Return a few turns, the first and the last among them, each with its clock.
 
@@ -253,7 +274,7 @@ def _making(parts: Sequence[Segment], entry: Entry) -> LifeStep:
                 thread=part.thread,
                 seq=place,
                 clock=clock,
-                turn=entry.created_turn,
+                turn=entry.turn,
                 body={},
             )
         place -= part.up_to_seq

@@ -42,6 +42,8 @@ class Carried:
     """A recorded request that held the page."""
 
     turn: int
+    #: Of the event that recorded it.
+    seq: int
     section: str
     level: int
     #: Characters kept of it.
@@ -133,13 +135,13 @@ def _carried(
     rows = Event.objects.filter(
         thread_id=state.id, seq__in=turns.values("packed_seq")
     ).order_by("-seq")
-    bodies = rows.values_list("body", flat=True)
-    found = (_in_request(body, places, own=state.id) for body in bodies)
+    bodies = rows.values_list("seq", "body")
+    found = (_in_request(seq, body, places, own=state.id) for seq, body in bodies)
     return tuple(carried for carried in found if carried is not None)
 
 
 def _in_request(
-    body: str, places: set[tuple[UUID, int]], *, own: UUID
+    seq: int, body: str, places: set[tuple[UUID, int]], *, own: UUID
 ) -> Carried | None:
     """Where a recorded request held a text that lies at one of these places."""
     fields = orjson.loads(body)
@@ -149,6 +151,7 @@ def _in_request(
             if ref.location(own)[:2] in places:
                 return Carried(
                     turn=fields["turn"],
+                    seq=seq,
                     section=section["name"],
                     level=ref.level,
                     cut=ref.cut,

@@ -110,6 +110,15 @@ class PageView:
         return any(level.content is None for level in self.levels)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedPage:
+    """What is left of a page, told as of a `PageView`."""
+
+    life: Life
+    head: int
+    ticks: tuple[tuple[int, int], ...]
+
+
 def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
     """Return a page as of `seq`.
 
@@ -124,6 +133,9 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
     levels = list(rows)
     history = _history(thread, page_id, seq=seq)
     frame = state.paging.frames.get(page_id)
+    uses = page_uses.get_uses(state, entry, levels)
+    life = lives.get_lives(parts, {page_id: entry}, state.paging.frames)[page_id]
+    brought = ((use.turn, use.seq) for use in uses.carried if use.section == "recall")
     return PageView(
         line=pages.line_of(state, entry),
         letter=residency.letter(entry),
@@ -138,10 +150,20 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
         history=history[:HISTORY],
         more_history=len(history) > HISTORY,
         evicted=next((step for step in history if _evicts(step)), None),
-        uses=page_uses.get_uses(state, entry, levels),
+        uses=uses,
         in_tlb=state.paging.tlb.find(page_id) is not None,
-        life=lives.get_lives(parts, {page_id: entry}, state.paging.frames)[page_id],
+        life=lives.with_recalled(life, parts, brought),
         clock=state.clock,
+        head=sum(part.up_to_seq for part in parts),
+        ticks=tuple(lives.get_ticks(parts, thread.turn_count)),
+    )
+
+
+def get_deleted(thread: Thread, page_id: str) -> DeletedPage:
+    """Return what is known of a page that is gone. Three queries."""
+    parts = get_segments(thread)
+    return DeletedPage(
+        life=lives.get_lives(parts, {page_id: None})[page_id],
         head=sum(part.up_to_seq for part in parts),
         ticks=tuple(lives.get_ticks(parts, thread.turn_count)),
     )

@@ -181,7 +181,12 @@ def test_a_turn_whose_page_was_deleted_shows_the_rest(
     assert "equals the record" not in text
     assert "Refunds within 30 days" not in text
     assert f'href="{T}/pages/slot-' in text
-    text_of(editor, f"{T}/pages/policy", 410)
+    gone = text_of(editor, f"{T}/pages/policy", 410)
+    assert "This page was deleted" in gone
+    assert "Refunds within 30 days" not in gone
+    life = gone[gone.index("Its life") : gone.index('<svg class="life"')]
+    assert "deleted in" in life
+    assert "/turns/7" in life
 
 
 def test_a_turn_without_a_record_says_so(agent: Agent, owner: Client) -> None:

@@ -96,6 +96,10 @@ def test_what_was_brought_along_says_why_and_what_became_of_it(
     assert "<b>found by:</b> kayak" in row
     assert '/turns/1">turn 1</a>' in row
     assert "not used so far</span>" in row
+    (slot,) = {*re.findall(r"/pages/(slot-\d+)", row)}
+    life = text_of(viewer, f"/p/acme/threads/t-1/pages/{slot}")
+    assert 'class="mark-recalled"' in life[: life.index("lifekey")]
+    assert re.search(r'brought along in\s+<a\s+href="[^"]+/turns/1"', life)
     listed = text_of(viewer, "/p/acme/threads/t-1/turns")
     count = page.count('<tr class="user brought"') + page.count("assistant brought")
     assert f'data-label="recalled"><b>{count}</b>' in listed
