@@ -49,6 +49,8 @@ from memoryhub.queries.turns.turns import Shown, TurnLine
 BEFORE, AFTER = missing.TURNS, 4
 #: Of the best matches that were not in, so many are told at length.
 LONG = 3
+#: Turns before the one at hand that are named for how little of theirs was as before.
+WEAK = 2
 #: Characters of a question or an answer that stand on top, and of a question that is
 #: looked for elsewhere.
 SPEECH_CHARS, LOOKED_FOR = 1_200, 500
@@ -243,6 +245,7 @@ def _request(
         "looked_for": exchange.question_text[:LOOKED_FOR],
         **_verdict(row, lacking, best, _faults(spoken["faults"])),
         **_prefix(row, n),
+        "weak": [each for each in lines if each.n < n and _is_weak(each)][-WEAK:],
     }
 
 
@@ -321,6 +324,13 @@ def _absence(lacking: Missing, page: MissingPage) -> Absence:
         why=turn_words.leaving(page.left or page.shortened, page.newcomer),
         refusal=turn_words.refusal(page.refused),
     )
+
+
+def _is_weak(line: TurnLine) -> bool:
+    """Tell whether less than half of a request began as the one before it."""
+    packed = line.packed
+    kept = None if packed is None or line.n == 1 else packed.prefix_tokens
+    return packed is not None and kept is not None and 2 * kept < packed.tokens
 
 
 def _prefix(row: Thread, n: int) -> Context:
