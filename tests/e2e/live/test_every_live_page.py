@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from memoryhub.services.access import api_keys
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import levels
 from tests.e2e.conftest import Watched, say
+from tests.e2e.overview.test_overview import look
 from tests.inspector import remembered
 from tests.inspector.paged import make_paged
 from tests.inspector.routes import list_routes, variants
@@ -315,6 +317,25 @@ def test_the_overview_takes_in_a_new_thread(
     expect(pill(page)).to_have_text("Live")
     say(agent, "just-begun", "Where is my parcel?")
     expect(page.locator("main")).to_contain_text("just-begun", timeout=60_000)
+
+
+def test_sums_of_the_project_come_by_themselves(
+    write: Callable[[], int], page: Page
+) -> None:
+    """Its figures are flushed by and by: soon each page is as after a reload."""
+    other = page.context.new_page()
+    for path in ("/p/acme/", "/p/acme/connect"):
+        page.goto(path)
+        expect(pill(page)).to_have_text("Live")
+        write()
+        look()
+        apart, end = "", monotonic() + 40
+        while monotonic() < end:
+            other.goto(path)
+            apart = difference(shown(page), shown(other))
+            if not apart:
+                break
+        assert apart == "", path
 
 
 def test_a_list_that_is_read_waits_and_says_so(
