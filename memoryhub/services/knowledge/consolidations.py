@@ -220,7 +220,7 @@ def _facts(due: Due, claims: Sequence[Claim]) -> tuple[NewFact, ...]:
         FactDraft(origin="model", source=source, **claim._asdict())
         for claim in claims
         if claim.valid_until is None
-        or claim.valid_until > (claim.valid_from or question.at)
+        or claim.valid_until > (claim.valid_from or due.episode.occurred_at)
     ]
     if not drafts:
         return ()

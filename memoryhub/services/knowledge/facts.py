@@ -14,6 +14,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
 )
+from memoryhub.journal.log import log
 from memoryhub.kernel.knowledge.facts import (
     AssertFacts,
     ConfigureTimeline,
@@ -25,6 +26,7 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.knowledge import Cardinality, Origin
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.threads.slots import agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import facts
@@ -67,6 +69,7 @@ class _Record(NamedTuple):
     """A source that there is."""
 
     place: PlaceBody
+    #: When it was, as its agent says, else when it was recorded.
     at: datetime
 
 
@@ -132,9 +135,11 @@ def _sources(
         rows = Event.objects.filter(
             thread=thread, seq__in=seqs, type__in=SOURCES, payload__isnull=False
         )
-        for seq, at in rows.values_list("seq", "at"):
-            place = PlaceBody(seq=seq, thread=str(thread.id))
-            found[SourceAddress(name, seq)] = _Record(place, at)
+        for row in rows:
+            payload = log.open_payload(thread.subject, thread.project_id, row) or {}
+            place = PlaceBody(seq=row.seq, thread=str(thread.id))
+            at = agent_time(payload) or row.at
+            found[SourceAddress(name, row.seq)] = _Record(place, at)
     return found
 
 

@@ -14,6 +14,7 @@ from memoryhub.errors import (
     TimelineFullError,
     ValueErasedError,
 )
+from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.knowledge import facts as kernel
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.erasures import Tombstone
@@ -39,6 +40,7 @@ from tests.cast.knowing import (
     spans,
 )
 from tests.oracles import memory_acts as acts
+from tests.oracles.page_acts import act
 
 pytestmark = pytest.mark.django_db
 #: What is left to do looks at files, not rows.
@@ -94,6 +96,17 @@ def test_a_claim_without_a_time_begins_with_its_source(
     (fact,) = every(ann, valid_at=said.at)
     assert fact.valid_from == said.at
     assert [(s.thread, s.seq) for s in fact.sources] == [("visit", said.seq)]
+
+
+def test_a_claim_begins_when_its_source_is_said_to_have_been(
+    agent: Agent, ann: Subject
+) -> None:
+    slot = factories.make_slot("I moved.", agent_at=day(-400))
+    said = act(agent, AppendSlots(slots=(slot,)), "visit")
+    say(agent, ann, claim("BGO", source=("visit", said.seq)))
+    (fact,) = every(ann, valid_at=day(-399))
+    assert fact.valid_from == day(-400)
+    assert every(ann, valid_at=day(-401)) == []
 
 
 @pytest.mark.parametrize("source", [("visit", 1), ("visit", 99), ("no", 2), ("bo", 2)])
