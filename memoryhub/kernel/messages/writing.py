@@ -90,9 +90,9 @@ class _Kept(NamedTuple):
 
     #: The same of all messages of the run.
     run: object
-    #: The place of this one among so many.
-    at: int
-    of: int
+    #: The place of this one, and how many they are.
+    place: int
+    length: int
     #: By whose API it is: what it has become, and ids and names of the run's calls.
     texts: dict[Vendor, tuple[list[str], list[tuple[str, str]]]]
 
@@ -300,14 +300,15 @@ def _all_steps(shown: Sequence[Shown | Plain], vendor: Vendor, ids: Ids) -> list
 def _kept(shown: Sequence[Shown | Plain], at: int) -> list[_Kept]:
     """What was written before of a run that stands here again; of others nothing."""
     run = list[_Kept]()
-    for place, each in enumerate(shown[at:]):
+    for place in range(len(shown) - at):
+        each = shown[at + place]
         if isinstance(each, Plain) or not each.as_said or not each.message.kept:
             return []
         found: _Kept = each.message.kept[0]
-        if found.at != place or (run and found.run is not run[0].run):
+        if found.place != place or (run and found.run is not run[0].run):
             return []
         run.append(found)
-        if len(run) == found.of:
+        if len(run) == found.length:
             return run
     return []
 
