@@ -50,6 +50,8 @@ class Line:
     """Hold a hit as it is shown."""
 
     hit: Hit
+    #: Turns that its thread has begun: a message may come for the next.
+    turns: int
     #: The thread in which it was found, if its record lies with an ancestor.
     thread: str
     #: What it is: a role, or a kind; and what colours it.
@@ -198,6 +200,7 @@ def _line(
         now = f"{base}/{f'keys/{hit.key}' if hit.key else _screen(hit.kind)}"
     return Line(
         hit=hit,
+        turns=row.turn_count,
         thread=row.name,
         who=hit.role or hit.kind,
         hue=hit.role if hit.role in _HUES else "system",

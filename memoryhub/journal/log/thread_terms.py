@@ -26,6 +26,7 @@ from memoryhub.kernel.state.bodies import Event as Body
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated
+from memoryhub.kernel.state.pages import request_turn
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import agent_time
 from memoryhub.models.events import Event, ThreadTerms
@@ -163,12 +164,12 @@ class _Reading:
         at: datetime | None = None,
     ) -> Record:
         turn = self.first_turn - 1 + bisect_right(self.turns, row.seq)
-        # What a user or a tool says comes for the request after it.
-        came = isinstance(event, SlotAppended) and event.role != "assistant"
+        if isinstance(event, SlotAppended):
+            turn = request_turn(turn, event.role)
         return Record(
             seq=row.seq,
             time=microseconds(at or row.at),
-            turn=turn + came,
+            turn=turn,
             kind=kind,
             role=getattr(event, "role", None) or "",
             type=getattr(event, "type", None) or "",

@@ -99,9 +99,10 @@ class Entry(NamedTuple):
 
     @property
     def turn(self) -> int:
-        """Return the turn that made the page, or whose request a message came for."""
-        came = self.slot is not None and self.role != "assistant"
-        return self.created_turn + came
+        """Return the turn that made the page; of a message its `request_turn`."""
+        if self.slot is None:
+            return self.created_turn
+        return request_turn(self.created_turn, self.role)
 
     def at_most(self, level: int) -> int:
         """Return the greatest existing level that is no less faithful than `level`."""
@@ -127,6 +128,14 @@ def entry_fields(holder: Any) -> dict[str, Any]:
     Where its texts lie is told by each in its own way.
     """
     return {name: getattr(holder, name) for name in _SAME}
+
+
+def request_turn(turns: int, role: str | None) -> int:
+    """Return the turn whose request a message answers, or the first that could hold it.
+
+    So many `turns` had begun when it was appended.
+    """
+    return turns if role == "assistant" else turns + 1
 
 
 def slot_page_id(index: int) -> str:

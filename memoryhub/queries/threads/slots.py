@@ -14,6 +14,7 @@ from uuid import UUID
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.pages import request_turn
 from memoryhub.kernel.threads.slots import agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
@@ -61,7 +62,7 @@ class SlotLine:
     @property
     def request_turn(self) -> int:
         """Give the turn whose request it answers, or the first whose could hold it."""
-        return self.turn if self.role == "assistant" else self.turn + 1
+        return request_turn(self.turn, self.role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
