@@ -12,11 +12,12 @@ from typing import Any
 
 import orjson
 
+from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.opened import Opened, body
 from memoryhub.kernel.state.pages import LEVEL_NAMES, Entry
 from memoryhub.models.events import Event
-from memoryhub.models.pages import PageLevel
+from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch
 from memoryhub.queries.lists.terms import SearchTerm, Span, Value, Word, within
@@ -112,7 +113,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedPage:
-    """What is left of a page, told as of a `PageView`."""
+    """What is known of a page that was deleted; its fields are as in `PageView`."""
 
     life: Life
     head: int
@@ -160,10 +161,13 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
 
 
 def get_deleted(thread: Thread, page_id: str) -> DeletedPage:
-    """Return what is known of a page that is gone. Three queries."""
+    """Return what is known of a page that is gone. Four queries."""
     parts = get_segments(thread)
+    rows = Page.objects.filter(thread__in=[part.thread for part in parts])
+    row = rows.filter(page_id=page_id).order_by("seq").last()
+    made = None if row is None else entry_of(row, ())
     return DeletedPage(
-        life=lives.get_lives(parts, {page_id: None})[page_id],
+        life=lives.get_lives(parts, {page_id: made})[page_id],
         head=sum(part.up_to_seq for part in parts),
         ticks=tuple(lives.get_ticks(parts, thread.turn_count)),
     )

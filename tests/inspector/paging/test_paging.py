@@ -185,7 +185,7 @@ def test_a_turn_whose_page_was_deleted_shows_the_rest(
     assert "This page was deleted" in gone
     assert "Refunds within 30 days" not in gone
     life = gone[gone.index("Its life") : gone.index('<svg class="life"')]
-    assert "deleted in" in life
+    assert re.search(r"made in\s.*deleted in", life, re.DOTALL)
     assert "/turns/7" in life
 
 
