@@ -359,7 +359,7 @@ def select_erased(
         f'SELECT "thread_id", "seq" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
         f'WHERE "thread_id" IN ({_places(threads)}) '
         'AND "seq" BETWEEN %s AND %s AND "erased_by" IS NOT NULL',
-        [*map(_value, threads), first, last],
+        [*map(_uuid, threads), first, last],
     )
     return [(_as_uuid(thread), seq) for thread, seq in rows]
 
@@ -369,7 +369,7 @@ def select_newest_pages(thread: UUID, *, up_to: int, limit: int) -> list[str]:
     rows = _select(
         f'SELECT "page_id" FROM "{Page._meta.db_table}" WHERE "thread_id" = %s '  # noqa: S608 # models' own names
         'AND "seq" <= %s AND "deleted_seq" IS NULL ORDER BY "seq" DESC LIMIT %s',
-        [_value(thread), up_to, limit],
+        [_uuid(thread), up_to, limit],
     )
     return [page for (page,) in rows]
 

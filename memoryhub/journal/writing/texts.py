@@ -138,11 +138,13 @@ def _read(
                 continue
             size = len(row.payload or b"") // len(by_seq[row.seq])
             for place in by_seq[row.seq]:
-                if (text := of(row, payload, level=place.level)) is not None:
+                if (text := opened_text(row, payload, level=place.level)) is not None:
                     yield place, text, size
 
 
-def of(row: Event | EventRow, payload: dict[str, Any], *, level: int) -> Opened | None:
+def opened_text(
+    row: Event | EventRow, payload: dict[str, Any], *, level: int
+) -> Opened | None:
     """Return the text of an event at a level; None if it has none there."""
     event = log.recorded(row).event
     if isinstance(event, SlotAppended) and event.page is not None:

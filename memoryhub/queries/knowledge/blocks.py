@@ -204,7 +204,7 @@ def get_version(home: Thread | None, block: str, version: int) -> Version:
 
 def _version(home: Thread, row: Event) -> Version:
     payload = log.open_payload(home.subject, home.project_id, row)
-    opened = None if payload is None else texts.of(row, payload, level=0)
+    opened = None if payload is None else texts.opened_text(row, payload, level=0)
     recorded = log.recorded(row)
     event = recorded.event
     assert isinstance(event, PageCreated | PageUpdated)

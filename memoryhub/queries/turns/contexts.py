@@ -339,7 +339,7 @@ def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
         # A lost ref lies before all events, its text where it was.
         rows = Event.objects.filter(thread_id=place.thread, seq=abs(place.seq))
         row = rows.defer("payload").first()
-        opened = texts.of(row, {}, level=place.level) if row else None
+        opened = texts.opened_text(row, {}, level=place.level) if row else None
         if opened is not None:
             found.append(opened.page_id)
     return tuple(sorted(set(found)))
