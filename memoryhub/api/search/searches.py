@@ -26,11 +26,14 @@ from memoryhub.api.http.operations import rendered
 from memoryhub.api.http.reading import GONE, find_subject, find_thread, seq_of
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import InvalidError, NotFoundError, SeqUnknownError
+from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.search import parsing
 from memoryhub.kernel.search.parsing import Filters
 from memoryhub.kernel.search.ranking import Cut, Order, Reason
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import searching
 from memoryhub.queries.search.hits import Hit
 from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
@@ -142,6 +145,13 @@ class RecallIn(SearchFields):
 
     thread: ThreadName | None = Field(None, description="In this thread only.")
     exclude_thread: ThreadName | None = Field(None, description="Not in this thread.")
+    valid_at: Time | None = Field(
+        None, description="Facts that held then; absent: that hold now."
+    )
+    known_at: Time | None = Field(
+        None, description="By what was known then; absent: by all that is known."
+    )
+    ended: bool = Field(default=False, description="Also facts that were over by then.")
 
 
 class MatchedOut(Out):
@@ -151,6 +161,18 @@ class MatchedOut(Out):
     tf: float = Field(description="How often; other forms of it count half.")
     idf: float = Field(description="How rare it is where was searched.")
     exact: bool = Field(description="Whether it stands there as it was asked for.")
+
+
+class FactToldOut(Out):
+    """A fact that was found, by any of its assertions."""
+
+    id: int = Field(description="Of `…/facts/{id}`.")
+    valid_from: datetime
+    valid_until: datetime | None = Field(
+        description="Null: until something else is known."
+    )
+    confidence: float | None
+    confirmations: int
 
 
 class HitOut(Out):
@@ -172,6 +194,14 @@ class HitOut(Out):
     excerpt: str = Field(description="At most 240 characters around the best match.")
     matches: list[tuple[int, int]] = Field(
         description="Where matches stand in the excerpt: start, end, in characters."
+    )
+    fact: FactToldOut | None = Field(
+        None, description="By recall of a fact; the excerpt is a sentence about it."
+    )
+    marks: str | None = Field(
+        None,
+        description="By recall: what no longer holds of what was learnt from it, as "
+        "`[no longer so: since 2026-05-02 lives_in Paris]` or `[withdrawn]`.",
     )
     why: list[MatchedOut] | None = Field(None, description="With `explain` only.")
 
@@ -220,7 +250,11 @@ async def search(
 
 @router.route_both("POST", "/recall", needs=auth.READ, out=FoundOut, refusals=GONE)
 async def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
-    """Find what is remembered of a subject, in all of its threads."""
+    """Find what is remembered of a subject, in all of its threads.
+
+    Facts are found as they hold, each once. A message or page stands beside what has
+    become of what was learnt from it.
+    """
     return await read(_recall, auth.caller(request), place, body)
 
 
@@ -241,9 +275,14 @@ def _recall(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
         for stored in threads.names_of(name, bound=agent.bound)
     }
     query = replace(request.query, filters=replace(filters, threads=frozenset(named)))
+    where = FactFilter(
+        valid_at=body.valid_at or clock.now(),
+        known_at=body.known_at,
+        ended=body.ended,
+    )
     found = searching.recall(
         subject,
-        replace(request, query=query),
+        replace(request, query=query, where=where),
         threads=_stored(agent, subject, body.thread),
         exclude=_names(agent, body.exclude_thread),
     )
@@ -278,11 +317,23 @@ def _answer(agent: Agent, found: SearchResult, body: SearchFields) -> HttpRespon
     return rendered(out)
 
 
+def _told(fact: Fact) -> FactToldOut:
+    return FactToldOut(
+        id=fact.seq,
+        valid_from=fact.begin,
+        valid_until=fact.end,
+        confidence=fact.confidence,
+        confirmations=fact.confirmations,
+    )
+
+
 def _hit(agent: Agent, hit: Hit, *, explain: bool) -> HitOut:
     return HitOut.from_record(
         hit,
         thread=agent.calls(hit.thread_name),
         excerpt=hit.excerpt.text,
         matches=hit.excerpt.matches,
+        fact=None if hit.fact is None else _told(hit.fact),
+        marks=hit.marks or None,
         why=[MatchedOut.model_validate(each) for each in hit.why] if explain else None,
     )

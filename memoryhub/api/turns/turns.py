@@ -50,6 +50,7 @@ from memoryhub.kernel.packing import packing
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.kernel.text import names
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import contexts, turns
 from memoryhub.queries.turns.turns import Began, TurnLine
@@ -460,6 +461,7 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         turn=state.turn_count,
         mode=query.mode,
         token_budget=query.token_budget,
+        now=clock.now(),
     )
     try:
         before = contexts.before(thread, options.turn)

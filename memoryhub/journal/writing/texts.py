@@ -11,6 +11,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventRow
 from memoryhub.journal.rows.statements import EVENTS_READ
+from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels.contexts import Record
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.erase_events import Range
@@ -162,6 +163,8 @@ def opened_text(
         )
     if isinstance(event, ToolsSet):
         return _of_tools(payload.get("tools"))
+    if isinstance(event, FactAsserted):
+        return _of_fact(row.seq, payload)
     if isinstance(event, PageCreated | PageUpdated):
         meta = payload.get("meta", {})
         size = meta.get("dimensions")
@@ -189,6 +192,12 @@ def _of_block(meta: dict[str, Any]) -> dict[str, Any]:
 def _of_tools(content: Any) -> Opened:
     return Opened(
         page_id=TOOLS, type="procedure", modality="structured", content=content
+    )
+
+
+def _of_fact(seq: int, content: Any) -> Opened:
+    return Opened(
+        page_id=f"fact-{seq}", type="claim", modality="structured", content=content
     )
 
 

@@ -81,6 +81,19 @@ class Fact(NamedTuple):
         return self.begin <= at and (self.end is None or at < self.end)
 
 
+class Outdated(NamedTuple):
+    """That a claim does not hold any more, by seqs of assertions of its timeline.
+
+    Without any: it was retracted.
+    """
+
+    #: The one that says since when: by its end, or its beginning if it `begins` then.
+    since: int | None = None
+    begins: bool = False
+    #: The one by which something else holds now.
+    holds: int | None = None
+
+
 class _Span(NamedTuple):
     """An assertion, and when it ends by itself."""
 
@@ -170,6 +183,41 @@ def supports(fact: Fact, living: Sequence[Assertion]) -> list[Assertion]:
         and span.end > fact.begin
         and (fact.end is None or span.begin < fact.end)
     ]
+
+
+def outdated(
+    claim: Assertion, living: Sequence[Assertion], found: Sequence[Fact], at: datetime
+) -> Outdated | None:
+    """Return what became of a claim of a timeline that does not hold at an instant.
+
+    None if its value holds, by whatever claim, or is yet to begin. `found` are the
+    facts of those that are `living`.
+    """
+    own = [fact for fact in found if fact.value == claim.value and fact.begin <= at]
+    if any(fact.holds(at) for fact in own):
+        return None
+    if claim not in living:
+        return Outdated()
+    if claim.valid_from > at:
+        return None
+    instead = next((fact for fact in found if fact.holds(at)), None)
+    ends = {each.valid_until: each.seq for each in living if each.valid_until}
+    if instead is not None:
+        begun = [
+            each.seq
+            for each in living
+            if (each.value, each.valid_from) == (instead.value, instead.begin)
+        ]
+        if begun:
+            return Outdated(max(begun), begins=True, holds=max(begun))
+        # It held before, and again since something else has ended.
+        return Outdated(ends.get(instead.begin), holds=instead.seq)
+    held = [fact for fact in own if fact.end and fact.end > claim.valid_from]
+    if held and held[-1].end in ends:
+        return Outdated(ends[held[-1].end])
+    # Something else took its place, or did so at once, and is over as well.
+    closed = held[-1].closed_by if held else claim.seq
+    return Outdated(closed, begins=True)
 
 
 def _rank(span: _Span) -> tuple[datetime, int]:

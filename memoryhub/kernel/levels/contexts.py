@@ -6,7 +6,7 @@ the packer it names makes the same bytes again. It never holds content.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -133,6 +133,26 @@ class Manifest:
     telling: bool = False
 
 
+class Mark(NamedTuple):
+    """What of a text no longer holds, by assertions of the subject's home thread."""
+
+    home: UUID
+    #: As `derivation.Outdated` has them.
+    since: int | None = None
+    begins: bool = False
+    holds: int | None = None
+
+    @property
+    def places(self) -> list[Location]:
+        """Return where the assertions lie that tell it."""
+        seqs = dict.fromkeys(seq for seq in (self.since, self.holds) if seq is not None)
+        return [Location(self.home, seq, FULL) for seq in seqs]
+
+    def is_told_by(self, texts: Collection[Location]) -> bool:
+        """Return whether the assertions that tell it are there."""
+        return all(place in texts for place in self.places)
+
+
 class Recall(NamedTuple):
     """What a turn brought along unasked; its texts are the refs of the section."""
 
@@ -142,12 +162,29 @@ class Recall(NamedTuple):
     sources: tuple[str, ...]
     #: And its page, in the thread's own history; None of another thread's.
     pages: tuple[str | None, ...]
+    #: Of each what of it no longer holds; empty where nothing of any does not.
+    marks: tuple[tuple[Mark, ...], ...] = ()
+
+    def marked(self, n: int) -> tuple[Mark, ...]:
+        """Return the marks of one of its texts."""
+        return self.marks[n] if self.marks else ()
+
+    @property
+    def mark_places(self) -> list[Location]:
+        """Return where the assertions lie that its marks are told by."""
+        return [at for marks in self.marks for mark in marks for at in mark.places]
 
     def only(self, places: Iterable[int]) -> Recall:
         """Return the same with these of its texts."""
         kept = [*places]
         sources = tuple(self.sources[n] for n in kept)
-        return Recall(self.turn, sources, tuple(self.pages[n] for n in kept))
+        marks = tuple(self.marked(n) for n in kept)
+        return Recall(
+            self.turn,
+            sources,
+            tuple(self.pages[n] for n in kept),
+            marks if any(marks) else (),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memoryhub.kernel.levels import marks
+from memoryhub.kernel.levels.contexts import Recall, Texts
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.state.pages import FULL
@@ -47,19 +49,25 @@ def speaks_of_before(question: str) -> bool:
     return _SPOKEN.search(" ".join(question.casefold().split())) is not None
 
 
-def text(found: Sequence[Opened], sources: Sequence[str]) -> str:
-    """Return the result of the call: a header, then each text whole, oldest first."""
-    entries = [entry(*each) for each in zip(found, sources, strict=True)]
+def text(recall: Recall, found: Sequence[Opened], texts: Texts) -> str:
+    """Return the result of the call: a header, then each text whole, oldest first.
+
+    Raises KeyError where what a mark is told by is not in `texts`.
+    """
+    entries = [
+        entry(opened, source, marks.told(recall.marked(n), texts))
+        for n, (opened, source) in enumerate(zip(found, recall.sources, strict=True))
+    ]
     one = "1 earlier text that is" if len(found) == 1 else f"{len(found)} earlier texts"
     header = f"{one} whole, for what the next message is about"
     return "\n\n".join([header, *entries])
 
 
-def entry(opened: Opened, source: str) -> str:
-    """Return a text with a line about it: its page, who said it, and when."""
+def entry(opened: Opened, source: str, marked: str = "") -> str:
+    """Return a text with a line about it: its page, who said it, when, its marks."""
     name = "an earlier thread" if source == ELSEWHERE else opened.page_id
     who = opened.role or opened.type
     sender = opened.sender if opened.sender != who else ""
     when = f"{opened.at:%Y-%m-%d %H:%M}" if opened.at else ""
-    about = " · ".join(filter(None, (name, who, sender, when)))
+    about = " · ".join(filter(None, (name, who, sender, when, marked)))
     return f"{about}\n{shown_text(opened, level=FULL)}"

@@ -10,6 +10,7 @@ from memoryhub.kernel.levels import contexts
 from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.state.context_bodies import (
     ManifestBody,
+    MarkBody,
     OfferedBody,
     RecallBody,
     RecalledBody,
@@ -114,17 +115,42 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
 
 def _recall_body(recall: contexts.Recall) -> RecallBody:
     texts = [
-        RecalledBody(source=source, page_id=page_id)
-        for source, page_id in zip(recall.sources, recall.pages, strict=True)
+        RecalledBody(
+            source=source, page_id=page_id, marks=_mark_bodies(recall.marked(n))
+        )
+        for n, (source, page_id) in enumerate(
+            zip(recall.sources, recall.pages, strict=True)
+        )
     ]
     return RecallBody(turn=recall.turn, texts=texts)
 
 
+def _mark_bodies(marks: Sequence[contexts.Mark]) -> list[MarkBody] | None:
+    found = [
+        MarkBody(
+            thread=str(mark.home),
+            since=mark.since,
+            begins=mark.begins,
+            holds=mark.holds,
+        )
+        for mark in marks
+    ]
+    return found or None
+
+
 def _recall(body: RecallBody) -> contexts.Recall:
+    marks = tuple(
+        tuple(
+            contexts.Mark(UUID(mark.thread), mark.since, mark.begins, mark.holds)
+            for mark in each.marks or ()
+        )
+        for each in body.texts
+    )
     return contexts.Recall(
         turn=body.turn,
         sources=tuple(each.source for each in body.texts),
         pages=tuple(each.page_id for each in body.texts),
+        marks=marks if any(marks) else (),
     )
 
 

@@ -17,10 +17,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, manifest, recalls, tools
+from memoryhub.kernel.levels import block_lines, manifest, marks, recalls, tools
 from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
     Manifest,
+    Mark,
     Policies,
     Recall,
     Record,
@@ -64,6 +65,8 @@ class Related(NamedTuple):
     place: Location
     #: A word of `recalls.SOURCES`.
     source: str
+    #: What of it no longer holds.
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +283,9 @@ class _Packer:
         unasked = wanted.prefetch_tokens
         for each in wanted.related:
             opened = self.texts[each.place]
-            cost = self.count(in_string("\n\n" + recalls.entry(opened, each.source)))
+            marked = marks.told(each.marks, self.texts)
+            entry = recalls.entry(opened, each.source, marked)
+            cost = self.count(in_string("\n\n" + entry))
             prefetched = each.source in recalls.PREFETCHED
             if cost > (min(room, unasked) if prefetched else room):
                 continue
@@ -290,13 +295,17 @@ class _Packer:
         chosen.sort(key=lambda each: each.place.seq)
         chosen.sort(key=lambda each: self.texts[each.place].at or _LONG_AGO)
         own = wanted.thread
-        refs = (Ref(at.seq, at.level, None, at.elsewhere(own)) for at, _ in chosen)
+        refs = (Ref(at.seq, at.level, None, at.elsewhere(own)) for at, *_ in chosen)
         pages = (
             None if source == recalls.ELSEWHERE else self.texts[at].page_id
-            for at, source in chosen
+            for at, source, _ in chosen
         )
+        became = tuple(each.marks for each in chosen)
         recall = Recall(
-            wanted.turn, tuple(each.source for each in chosen), tuple(pages)
+            wanted.turn,
+            tuple(each.source for each in chosen),
+            tuple(pages),
+            became if any(became) else (),
         )
         return recall, tuple(refs)
 

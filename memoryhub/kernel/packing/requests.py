@@ -15,7 +15,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, lines, manifest, recalls, tools
+from memoryhub.kernel.levels import (
+    block_lines,
+    lines,
+    manifest,
+    marks,
+    recalls,
+    tools,
+)
 from memoryhub.kernel.levels.block_lines import FENCE
 from memoryhub.kernel.levels.contexts import Manifest, Recall, Record, Ref, Texts
 from memoryhub.kernel.messages import writing
@@ -176,7 +183,7 @@ def brought(
     return writing.call(
         tools.PAGE_SEARCH,
         {"query": recalls.QUERY},
-        recalls.text(found, recall.sources),
+        recalls.text(recall, found, texts),
         seed=f"recall {recall.turn}",
         vendor=vendor,
         ids=ids,
@@ -296,11 +303,13 @@ class _Made:
         """Yield where each text stands in the messages that bring it along."""
         whole, at = ",".join(part).encode(), 0
         recall = self._record.recall
-        for ref, source in zip(
-            self._refs("recall"), recall.sources if recall else (), strict=True
-        ):
+        if recall is None:
+            return
+        for n, ref in enumerate(self._refs("recall")):
             opened = self._texts[ref.location(self._thread)]
-            text = written(recalls.entry(opened, source))[1:-1].encode()
+            marked = marks.told(recall.marked(n), self._texts)
+            entry = recalls.entry(opened, recall.sources[n], marked)
+            text = written(entry)[1:-1].encode()
             at = whole.index(text, at)
             yield at, at + len(text)
             at += len(text)

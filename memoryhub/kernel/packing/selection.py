@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, recalls, tools
@@ -45,6 +46,8 @@ class Options:
     tools: str = tools.CURRENT
     #: The subject's blocks, in their order.
     blocks: tuple[Carried, ...] = ()
+    #: By when what is brought along is judged to hold; None: it is not.
+    now: datetime | None = None
 
 
 def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wanted:
@@ -156,6 +159,7 @@ def places(wanted: Wanted) -> list[Location]:
     own = [wanted.own_tools] if wanted.own_tools else []
     own += [each.place for each in wanted.blocks]
     own += [ref.location(wanted.thread) for ref in wanted.recalled]
+    own += wanted.recall.mark_places if wanted.recall else []
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *messages, *rows, *own])]
 
@@ -283,9 +287,16 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         # Without the message as it was said nobody would speak.
         return {page.location} if page.full is None else {page.location, page.full}
 
-    lost = [ref.location(wanted.thread) in there for ref in wanted.recalled]
-    left = [n for n, each in enumerate(lost) if not each]
     recall = wanted.recall
+    lost = [ref.location(wanted.thread) in there for ref in wanted.recalled]
+    if recall is not None:
+        # Without what its marks are told by, nothing says that it no longer holds.
+        lost = [
+            gone
+            or not there.isdisjoint(at for m in recall.marked(n) for at in m.places)
+            for n, gone in enumerate(lost)
+        ]
+    left = [n for n, each in enumerate(lost) if not each]
 
     def rows(offered: Iterable[Row]) -> tuple[Row, ...]:
         return tuple(row for row in offered if row.location(own) not in there)

@@ -28,12 +28,24 @@ class OfferedBody(Body):
     thread: Token | None = None
 
 
+class MarkBody(Body):
+    """What of a text no longer holds: `contexts.Mark`."""
+
+    #: The subject's home thread.
+    thread: Token
+    since: Count | None = None
+    begins: Flag = False
+    holds: Count | None = None
+
+
 class RecalledBody(Body):
     """A text that a turn brought along: how it was found, and its page."""
 
     source: Token
     #: In the thread's own history; None of another thread's.
     page_id: Name | None = None
+    #: None: all of it holds, as far as is known.
+    marks: list[MarkBody] | None = None
 
 
 class RecallBody(Body):

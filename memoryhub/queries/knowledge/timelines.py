@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from memoryhub.journal.rows.knowledge import assertion_rows
 from memoryhub.kernel.knowledge import derivation
-from memoryhub.kernel.knowledge.derivation import Assertion, Configured, Fact
+from memoryhub.kernel.knowledge.derivation import Assertion, Configured, Fact, Outdated
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.assertions import Assertion as Row
 from memoryhub.models.events import Event
@@ -105,6 +105,13 @@ class Timeline:
     def supports(self, fact: Fact) -> list[Assertion]:
         return derivation.supports(fact, self.living)
 
+    def claim(self, seq: int) -> Assertion | None:
+        """Return an assertion by its seq, if it had been made by then."""
+        return next((each for each in self.recorded if each.seq == seq), None)
+
+    def outdated(self, claim: Assertion, at: datetime) -> Outdated | None:
+        return derivation.outdated(claim, self.living, self.facts, at)
+
 
 def seq_at(home: Thread, known_at: datetime | None) -> int | None:
     """Return the home thread's last event until an instant; None stands for now."""
@@ -150,6 +157,19 @@ def iter_timelines(
         if len(batch) < AT_ONCE:
             return
         digests = rows.filter(timeline__gt=batch[-1]).order_by("timeline")
+
+
+def timelines_of(
+    home: Thread, seqs: Collection[int], *, known_at: int | None = None
+) -> dict[int, Timeline]:
+    """Return the timelines of assertions, by their seqs. Three queries for AT_ONCE."""
+    rows = Row.objects.filter(thread=home)
+    of = rows.filter(seq__in=[*seqs], cardinality=None)
+    digests = {seq: bytes(each) for seq, each in of.values_list("seq", "timeline")}
+    chosen = rows.filter(timeline__in={*digests.values()})
+    found = iter_timelines(chosen, known_at=known_at) if digests else ()
+    by_digest = {each.digest: each for each in found}
+    return {seq: by_digest[digest] for seq, digest in digests.items()}
 
 
 def find_timeline(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from memoryhub.journal.log import log
+from memoryhub.kernel.knowledge.derivation import Fact
+from memoryhub.kernel.knowledge.facts import FactAsserted
+from memoryhub.kernel.levels import marks
 from memoryhub.kernel.search import contents, excerpts
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.index import Index
@@ -19,7 +22,12 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import standing
+from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.standing import Told
 
+assert FactAsserted.searched is not None
+FACT = FactAsserted.searched.kind
 #: Records opened in one statement.
 CHUNK = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,18 +56,29 @@ class Hit:
     score: float
     why: tuple[Matched, ...]
     excerpt: Excerpt
+    #: Of an assertion, where facts are told: the fact that it is of.
+    fact: Fact | None = None
+    #: What of it no longer holds, as it is told.
+    marks: str = ""
 
 
 def iter_hits(
-    index: Index, ranked: Ranked, query: SearchQuery, threads: Mapping[UUID, Thread]
+    index: Index,
+    ranked: Ranked,
+    query: SearchQuery,
+    threads: Mapping[UUID, Thread],
+    where: FactFilter | None = None,
 ) -> Iterator[Hit | None]:
     """Yield what was found in order; None for what is erased, or lacks a phrase.
 
-    `threads` come with their subject. One query for 100.
+    With `where` facts are told, each once, as far as it lets them by. `threads` come
+    with their subject. One query for 100, and those of facts among them.
     """
+    told = set[tuple[bytes, int]]()
     for start in range(0, len(ranked.places), CHUNK):
         places = [int(each) for each in ranked.places[start : start + CHUNK]]
         rows = _rows(index, places)
+        facts = _facts(rows.values(), threads, where)
         for at, place in enumerate(places, start):
             thread = threads[index.threads[int(index.records["thread"][place])]]
             row = rows.get((thread.id, int(index.records["seq"][place])))
@@ -67,7 +86,17 @@ def iter_hits(
             if row is None or text is None or not _has_phrases(text[1], query):
                 yield None
                 continue
-            yield _hit(index, ranked, at, thread, text)
+            hit = _hit(index, ranked, at, thread, text)
+            if where is None or hit.kind != FACT:
+                yield hit
+                continue
+            fact = facts.get(row.seq)
+            yield (
+                None
+                if fact is None or fact.key in told
+                else _telling(hit, fact.fact, text[1])
+            )
+            told |= {fact.key} if fact else set()
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
@@ -84,6 +113,24 @@ def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
     payload = log.open_payload(thread.subject, thread.project_id, row)
     text = None if payload is None else contents.text_of(event, payload)
     return None if text is None else (event, text)
+
+
+def _facts(
+    rows: Iterable[Event], threads: Mapping[UUID, Thread], where: FactFilter | None
+) -> Mapping[int, Told]:
+    """By seq in the home thread, the facts of those assertions that `where` lets by."""
+    found = [row for row in rows if row.type == FactAsserted.event_type]
+    if where is None or not found:
+        return {}
+    home = threads[found[0].thread_id]
+    return standing.facts_told(home, [row.seq for row in found], where)
+
+
+def _telling(hit: Hit, fact: Fact, text: str) -> Hit:
+    """The same as a sentence about the fact."""
+    sentence = marks.sentence(text, fact.begin, fact.end, fact.confidence)
+    wanted = [each.term for each in hit.why]
+    return replace(hit, fact=fact, excerpt=excerpts.excerpt(sentence, wanted))
 
 
 def _has_phrases(text: str, query: SearchQuery) -> bool:

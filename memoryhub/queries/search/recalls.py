@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import recalls
@@ -17,6 +18,7 @@ from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.turns import searches
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import standing
 from memoryhub.queries.search import searching
 
 #: Texts that are opened at once for one turn, which is enough for a manifest, and in
@@ -49,10 +51,13 @@ def looking_back(
     )
 
 
-def opened(thread: Thread, wanted: Wanted) -> tuple[Wanted, dict[Location, Opened]]:
+def opened(
+    thread: Thread, wanted: Wanted, *, now: datetime | None
+) -> tuple[Wanted, dict[Location, Opened]]:
     """Open what may be brought, best first, until it would fill the room amply.
 
-    Returns what is wanted with those that are there, and them. Two queries for 24.
+    Returns what is wanted with those that are there, and them, with what they are
+    marked by. Two queries for 24, and those of marks.
     """
     found, room = dict[Location, Opened](), wanted.recall_tokens
     left = AMPLE * room
@@ -60,12 +65,28 @@ def opened(thread: Thread, wanted: Wanted) -> tuple[Wanted, dict[Location, Opene
         batch = wanted.related[start : start + LEAST]
         found |= texts.opened(thread, [each.place for each in batch])
         there = (each for each in batch if each.place in found)
-        sizes = (estimate(recalls.entry(found[at], source)) for at, source in there)
+        sizes = (
+            estimate(recalls.entry(found[each.place], each.source)) for each in there
+        )
         left -= sum(size for size in sizes if size <= room)
         if left < 0:
             break
-    related = tuple(each for each in wanted.related if each.place in found)
-    return replace(wanted, related=related), found
+    related = [each for each in wanted.related if each.place in found]
+    if now is not None:
+        places = [each.place[:2] for each in related]
+        marks = standing.list_marks(thread.subject, places, at=now)
+        related = [
+            each._replace(marks=marks.get(each.place[:2], ())) for each in related
+        ]
+        told = [at for each in related for mark in each.marks for at in mark.places]
+        found |= texts.opened(thread, [*dict.fromkeys(told)])
+        # What a mark is told by may be erased meanwhile.
+        related = [
+            each
+            for each in related
+            if all(mark.is_told_by(found) for mark in each.marks)
+        ]
+    return replace(wanted, related=tuple(related)), found
 
 
 def _list_related(

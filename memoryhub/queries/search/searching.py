@@ -8,6 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.levels import marks
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import parsing, ranking
 from memoryhub.kernel.search.index import Index
@@ -20,6 +22,8 @@ from memoryhub.kernel.state.pages import BLOCK
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import standing
+from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import indexes
 from memoryhub.queries.search.hits import Hit, iter_hits
 from memoryhub.queries.threads import forks
@@ -42,6 +46,9 @@ class SearchRequest:
     limit: int = 5
     #: Old versions of pages as well.
     versions: bool = False
+    #: Which facts are told, and by when texts are marked that no longer hold. None:
+    #: assertions are found as they were made, and no text is marked.
+    where: FactFilter | None = None
 
     @classmethod
     def parse(
@@ -210,7 +217,8 @@ def _opened(
     """With what was found, checked: with a phrase all that may hold it is opened."""
     phrases = bool(request.query.phrases)
     hits, dropped, opened = list[Hit](), 0, 0
-    for hit in islice(iter_hits(index, ranked, request.query, threads), OPENED):
+    every = iter_hits(index, ranked, request.query, threads, request.where)
+    for hit in islice(every, OPENED):
         opened += 1
         if hit is None:
             dropped += 1
@@ -225,10 +233,40 @@ def _opened(
         reason = "no_match" if phrases else "erased"
     return replace(
         found,
-        items=tuple(hits[: request.limit]),
+        items=_marked(hits[: request.limit], request.where, threads),
         total=total,
         reason=reason,
         degraded=(*found.degraded, "phrases") if unopened else found.degraded,
+    )
+
+
+def _marked(
+    hits: Sequence[Hit], where: FactFilter | None, threads: Mapping[UUID, Thread]
+) -> tuple[Hit, ...]:
+    """The same, with what of their texts no longer holds. Six queries, or none."""
+    if where is None or not hits:
+        return (*hits,)
+    thread = threads[hits[0].thread]
+    places = [(hit.thread, hit.seq) for hit in hits if hit.fact is None]
+    found = standing.list_marks(
+        thread.subject, places, at=where.valid_at, known_at=where.known_at
+    )
+    told = [at for each in found.values() for mark in each for at in mark.places]
+    opened = texts.opened(thread, [*dict.fromkeys(told)]) if told else {}
+    return tuple(
+        replace(
+            hit,
+            marks=marks.told(
+                # What tells one may be erased meanwhile.
+                (
+                    mark
+                    for mark in found.get((hit.thread, hit.seq), ())
+                    if mark.is_told_by(opened)
+                ),
+                opened,
+            ),
+        )
+        for hit in hits
     )
 
 

@@ -122,7 +122,7 @@ def pack(
     wanted = selection.without(wanted, gone)
     if selection.looks_back(wanted, state):
         wanted = recalls.looking_back(thread, state, wanted, opened)
-        wanted, brought = recalls.opened(thread, wanted)
+        wanted, brought = recalls.opened(thread, wanted, now=options.now)
         opened |= brought
         wanted = _offering_related(thread, state, wanted, opened)
         rows = [row.location(thread.id) for row in wanted.available]
@@ -329,6 +329,7 @@ def record_places(record: Record, own: UUID) -> list[Location]:
     places = [ref.location(own) for ref in refs]
     places += [ref.message(own) for ref in refs if ref.message_at]
     named = [record.own_tools] if record.own_tools else []
+    named += record.recall.mark_places if record.recall else []
     return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
 
 

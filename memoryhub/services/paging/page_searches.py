@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from memoryhub.errors import InvalidError
@@ -12,6 +13,8 @@ from memoryhub.kernel.search.parsing import Filters
 from memoryhub.kernel.state.page_events import PagesSearched
 from memoryhub.kernel.turns import searches
 from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.replay import states
 from memoryhub.queries.search.hits import Hit
 from memoryhub.queries.search.searching import FETCHED, SearchRequest, search_thread
@@ -55,6 +58,7 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
         request = SearchRequest.parse(
             call.query, filters=Filters(kinds=FETCHED), limit=call.limit
         )
+        request = replace(request, where=FactFilter(valid_at=clock.now()))
     except InvalidError as refusal:
         return _Answer(Failure(f"{refusal.loc} takes {refusal.allowed}."))
     uses.read(agent.prefix, row.subject_id)
@@ -66,7 +70,7 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
 
 def _line(hit: Hit) -> str:
     """A hit as a model is told: its page, whose it is, when, and the excerpt."""
-    about = (hit.page, hit.role or hit.type, f"{hit.at:%Y-%m-%d}")
+    about = (hit.page, hit.role or hit.type, f"{hit.at:%Y-%m-%d}", hit.marks)
     before, after = ("… " * hit.excerpt.before, " …" * hit.excerpt.after)
     text = " ".join(hit.excerpt.text.split())
     return f"{' · '.join(filter(None, about))}: {before}{text}{after}"

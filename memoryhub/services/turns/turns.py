@@ -21,6 +21,7 @@ from memoryhub.kernel.state.page_events import By, TurnBegan
 from memoryhub.kernel.state.paging_config import Mode
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.threads.readers import read
@@ -114,7 +115,7 @@ async def begin(
 
 def _options(receipt: Receipt, turn: TurnBegan, **more: Any) -> Options:
     name = names.called(receipt.name, receipt.subject)
-    return Options(name=name, turn=turn.n, mode=turn.mode, **more)
+    return Options(name=name, turn=turn.n, mode=turn.mode, now=clock.now(), **more)
 
 
 async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -> Begun:

@@ -1,0 +1,88 @@
+"""Standing: what still holds of what was said, by the facts learnt from it.
+
+Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from memoryhub.kernel.knowledge.derivation import Fact
+from memoryhub.kernel.levels.contexts import Mark
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.knowledge.timelines import seq_at, timelines_of
+
+#: A record: its thread, and its seq there.
+Place = tuple[UUID, int]
+
+
+class Told(NamedTuple):
+    """A fact that an assertion is one of."""
+
+    fact: Fact
+    #: Equal for assertions of the same fact.
+    key: tuple[bytes, int]
+
+
+def facts_told(
+    home: Thread, seqs: Collection[int], where: FactFilter
+) -> dict[int, Told]:
+    """Return the facts that assertions lead to, of those that `where` lets by.
+
+    Of several the newest. Four queries for 50 timelines.
+    """
+    until = seq_at(home, where.known_at)
+    found = dict[int, Told]()
+    for seq, timeline in timelines_of(home, seqs, known_at=until).items():
+        claim = timeline.claim(seq)
+        for n, fact in enumerate(timeline.facts):
+            own = claim is not None and fact.value == claim.value
+            if own and where.matches(fact) and claim in timeline.supports(fact):
+                found[seq] = Told(fact, (timeline.digest, n))
+    return found
+
+
+def list_marks(
+    subject: Subject,
+    places: Collection[Place],
+    *,
+    at: datetime,
+    known_at: datetime | None = None,
+) -> dict[Place, tuple[Mark, ...]]:
+    """Return what of these records no longer holds, of those of which anything is so.
+
+    At an instant of the world, by what was known at another, or is by now. Two queries
+    where nothing was learnt from any, else five for 50 timelines.
+    """
+    home = find_home(subject) if places else None
+    if home is None:
+        return {}
+    learnt = Derivation.objects.filter(
+        derived_thread=home.id,
+        thread__in={thread for thread, _ in places},
+        source_seq__in={seq for _, seq in places},
+    ).order_by("derived_seq")
+    columns = ("thread_id", "source_seq", "derived_seq")
+    wanted = {*places}
+    claims = [
+        ((thread, source), seq)
+        for thread, source, seq in learnt.values_list(*columns)
+        if (thread, source) in wanted
+    ]
+    until = seq_at(home, known_at)
+    timelines = timelines_of(home, [seq for _, seq in claims], known_at=until)
+    found: dict[Place, list[Mark]] = {}
+    for place, seq in claims:
+        timeline = timelines.get(seq)
+        claim = timeline.claim(seq) if timeline else None
+        gone = timeline.outdated(claim, at) if timeline and claim else None
+        if gone is not None:
+            found.setdefault(place, []).append(Mark(home.id, *gone))
+    return {place: tuple(marks) for place, marks in found.items()}

@@ -1,0 +1,186 @@
+"""What was corrected is never told as if it held: by recall, and in requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.knowledge.derivation import Fact
+from memoryhub.kernel.levels.tools import SearchCall
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.knowledge.timelines import timelines_of
+from memoryhub.queries.search import searching
+from memoryhub.queries.search.hits import Hit
+from memoryhub.queries.search.searching import SearchRequest
+from memoryhub.queries.turns import contexts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.paging import page_searches
+from tests.cast import bundled, factories, forgetting
+from tests.cast.factories import run
+from tests.cast.knowing import claim, day, end, every, retract, say
+from tests.services.turns.test_recall import brought
+from tests.services.turns.test_turns import begin, recorded
+
+pytestmark = pytest.mark.django_db
+
+#: Of twenty things what was so, and what is so now.
+CORRECTED = {
+    "home airport": ("Gardermoen", "Flesland"),
+    "seat": ("window", "aisle"),
+    "diet": ("vegetarian", "pescatarian"),
+    "town": ("Trondheim", "Bergen"),
+    "employer": ("Nordlys", "Havbris"),
+    "phone": ("ends in 0417", "ends in 5238"),
+    "doctor": ("Lindqvist", "Amundsen"),
+    "dentist": ("Moreau", "Petrov"),
+    "car": ("a grey estate", "a blue hatchback"),
+    "landlord": ("Kowalski", "Ferreira"),
+    "bank": ("Sparbank", "Kystbank"),
+    "gym": ("Ironworks", "Seaside"),
+    "school": ("Ullern", "Nattland"),
+    "language": ("Danish", "Icelandic"),
+    "instrument": ("cello", "accordion"),
+    "breakfast": ("porridge", "rye crisps"),
+    "newspaper": ("the Morning Post", "the Evening Ledger"),
+    "holiday": ("Crete", "Madeira"),
+    "bicycle": ("a red tourer", "a green folder"),
+    "password hint": ("first teacher", "oldest aunt"),
+}
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "spring", user_id="ann")
+    factories.append(
+        agent, "spring", *(f"My {each} is {was}." for each, (was, _) in _all())
+    )
+    factories.make_thread(agent, "summer", user_id="ann")
+    factories.append(
+        agent, "summer", *(f"My {each} is {now} by now." for each, (_, now) in _all())
+    )
+    ann = forgetting.of(agent, "ann")
+    for n, predicate in enumerate(CORRECTED):
+        correct(agent, ann, n, predicate)
+    return ann
+
+
+def _all() -> list[tuple[str, tuple[str, str]]]:
+    return [*CORRECTED.items()]
+
+
+def correct(agent: Agent, ann: Subject, n: int, predicate: str) -> None:
+    """In one of four ways: by what came after, late, by taking back, or by an end."""
+    was, now = CORRECTED[predicate]
+    begins = (5, -5, 5, 9)[n % 4]
+    old = claim(was, 0, predicate=predicate, source=("spring", n + 2))
+    new = claim(now, begins, predicate=predicate, source=("summer", n + 2))
+    seq = say(agent, ann, old).seq
+    if n % 4 == 1:
+        # What was believed to begin then had never been so.
+        say(agent, ann, claim(now, 0, predicate=predicate))
+    if n % 4 == 2:
+        retract(agent, ann, seq, "wrong")
+    if n % 4 == 3:
+        end(agent, ann, seq, 7)
+    say(agent, ann, new)
+
+
+def find(ann: Subject, query: str, **where: Any) -> list[Hit]:
+    request = SearchRequest.parse(query, limit=20)
+    told = FactFilter(**{"valid_at": day(100)} | where)
+    return [*searching.recall(ann, replace(request, where=told)).items]
+
+
+def test_corrected_means_corrected(agent: Agent, ann: Subject) -> None:
+    """Twenty of twenty: in recall, and in the request of a new thread's turn."""
+    factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
+    for n, (predicate, (was, now)) in enumerate(_all()):
+        hits = find(ann, f"What is my {predicate}?")
+        assert any(now in hit.excerpt.text for hit in hits), predicate
+        told = [hit for hit in hits if was in hit.excerpt.text]
+        assert {hit.kind for hit in told} == {"message"}, predicate
+        mark = _mark(n, predicate, now)
+        assert [hit.marks for hit in told] == [mark], predicate
+        begun = begin(agent, f"What is my {predicate}?")
+        entries = brought(begun.request).split("\n\n")
+        assert any(now in entry for entry in entries), predicate
+        for entry in entries:
+            assert f"is {was}" not in entry or mark in entry, entry
+        assert recorded(agent, begun.turn) == begun.request
+
+
+def test_facts_are_told_as_they_hold(agent: Agent, ann: Subject) -> None:
+    for n in range(50):
+        say(agent, ann, claim("BGO", 10, predicate="hub", confidence=n / 100))
+    other = say(agent, ann, claim("OSL", 40, predicate="hub")).seq
+    (hit,) = find(ann, "kind:fact hub bgo osl", valid_at=day(20))
+    assert hit.excerpt.text == (
+        "user hub BGO, since 2026-01-11 until 2026-02-10, confidence 0.49"
+    )
+    assert hit.fact is not None
+    assert (hit.fact.confirmations, hit.fact.closed_by) == (50, other)
+    now = find(ann, "kind:fact hub")
+    assert [each.seq for each in now] == [other]
+    both = find(ann, "kind:fact hub", ended=True)
+    assert {each.fact.value for each in both if each.fact} == {
+        each.value for each in _timeline(ann, other)
+    }
+    assert find(ann, "kind:fact hub", valid_at=day(0)) == []
+    believed = find(ann, "kind:fact hub", known_at=day(1))
+    assert believed == []
+
+
+def _timeline(ann: Subject, seq: int) -> list[Fact]:
+    home = find_home(ann)
+    assert home is not None
+    return timelines_of(home, [seq])[seq].facts
+
+
+def test_a_model_that_searches_is_told_what_no_longer_holds(
+    agent: Agent, ann: Subject
+) -> None:
+    call = SearchCall(query="my diet", limit=1)
+    answer = run(page_searches.search(agent, "spring", call))
+    assert "· [withdrawn]: My diet is vegetarian." in answer
+
+
+def test_without_what_it_is_marked_by_a_text_leaves_the_exchange(
+    agent: Agent, ann: Subject
+) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
+    first = begin(agent, "What is my employer?")
+    assert "since 2026-01-06 employer Havbris]" in (before := brought(first.request))
+    home = find_home(ann)
+    assert home is not None
+    (seq,) = (
+        fact.id for fact in every(ann, predicate="employer") if fact.value == "Havbris"
+    )
+    forgetting.forget(ann, "record", thread=home, seq=seq, until="caches_purged")
+    again = begin(agent, continues=True)
+    assert "Nordlys" in before
+    assert "Havbris" not in again.request.decode().replace("employer is Havbris by", "")
+    row = factories.get_thread(agent, "t-1")
+    lost = contexts.reassemble(row, contexts.recorded(row, first.turn))
+    assert (lost.request, lost.missing) == (None, (f"fact-{seq}",))
+
+
+def test_marks_come_with_a_bundle(agent: Agent, ann: Subject, zeta: Project) -> None:
+    factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
+    begun = begin(agent, "What is my employer?")
+    bundled.take(bundled.export(ann), zeta)
+    there = Thread.objects.get(project=zeta, name="t-1")
+    whole = contexts.reassemble(there, contexts.recorded(there, begun.turn))
+    assert whole.request == begun.request
+
+
+def _mark(n: int, predicate: str, now: str) -> str:
+    if n % 4 == 2:
+        return "[withdrawn]"
+    since = ("2026-01-06", "2025-12-27", "", "2026-01-10")[n % 4]
+    return f"[no longer so: since {since} {predicate} {now}]"
