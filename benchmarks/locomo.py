@@ -6,7 +6,9 @@ Memory of LLM Agents, 2024; those of its category 5 have no answer). Each conver
 is a thread, and each question is asked as an agent asks: by `POST …/search`, and as the
 user's message of a turn, of whose request only what the turn brings along unasked
 counts. Beside it stand what truncation leaves, and SQLite's FTS5 over the same texts.
-MEMORYHUB_LOCOMO names the file, which is no part of the product.
+Then it is told again with a thread for each session, all of one person, and asked in a
+new thread of that person. MEMORYHUB_LOCOMO names the file, which is no part of the
+product.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -30,6 +33,10 @@ LEAST = 0.72
 BROUGHT = {1_000: 0.77, 4_000: 0.89}
 #: Of the sessions that the messages found are of.
 SESSIONS = (5, 10)
+#: Points of a hundred that may be lost when each session is a thread of its own.
+LOST = 2
+#: Of the questions that turns are asked across threads: one in so many.
+SAMPLED, QUICK = 8, 40
 #: What one search shows at most.
 _SHOWN = 50
 _NO_ANSWER = 5
@@ -66,6 +73,15 @@ class Talk(NamedTuple):
     questions: Sequence[tuple[str, set[str]]]
 
 
+class Telling(NamedTuple):
+    """A conversation as it was written: where one asks, and what stands where."""
+
+    path: str
+    talk: Talk
+    #: By thread and slot.
+    places: Mapping[tuple[str, int], Spoken]
+
+
 def measure(pace: Pace) -> list[Figure]:
     """Ask the questions of LoCoMo, and count how much of the evidence is found."""
     path = Path(os.environ.get("MEMORYHUB_LOCOMO") or _BESIDE)
@@ -74,26 +90,54 @@ def measure(pace: Pace) -> list[Figure]:
         return []
     talks = [*_talks(json.loads(path.read_text(encoding="utf-8")))]
     talks = talks[:1] if pace.quick else talks
+    every = QUICK if pace.quick else SAMPLED
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
         with hub.serve() as server:
-            for number, talk in enumerate(talks):
-                _tell(server, key, f"talk-{number}", talk)
             threads = [(f"talk-{number}", talk) for number, talk in enumerate(talks)]
-            ours = [
-                ranked
-                for thread, talk in threads
-                for ranked in _by_search(server, key, thread, talk)
-            ]
+            ours, across = (
+                [
+                    ranked
+                    for thread, talk in threads
+                    for ranked in _by_search(
+                        server, key, tell(server, key, thread, talk)
+                    )
+                ]
+                for tell in (_tell, _tell_by_sessions)
+            )
             brought = {
                 room: [
-                    share
+                    [*_by_turn(server, key, thread, talk, room=room)]
                     for thread, talk in threads
-                    for share in _by_turn(server, key, thread, talk, room=room)
                 ]
                 for room in BROUGHT
             }
+            elsewhere = {
+                room: [
+                    share
+                    for thread, talk in threads
+                    for share in _across(server, key, thread, talk, room, every=every)
+                ]
+                for room in BROUGHT
+            }
+    sampled = {
+        room: (found, [share for talk in brought[room] for share in talk[::every]])
+        for room, found in elsewhere.items()
+    }
+    return [
+        *_figures(talks, ours, brought),
+        *(_apart(across, ours, first) for first in SESSIONS),
+        *(_apart_by_turn(*two, room) for room, two in sampled.items()),
+    ]
+
+
+def _figures(
+    talks: Sequence[Talk],
+    ours: Sequence[Ranked],
+    brought: Mapping[int, Sequence[Sequence[float]]],
+) -> Iterator[Figure]:
+    """What is found in one thread, beside what others find."""
     others = {
         "SQLite's FTS5": [each for talk in talks for each in _by_fts5(talk)],
         "the newest messages": [each for talk in talks for each in _newest(talk)],
@@ -106,26 +150,62 @@ def measure(pace: Pace) -> list[Figure]:
         )
         return ", ".join(means)
 
-    return [
-        Figure(
-            question=f"LoCoMo: evidence among the first {FIRST} that search finds",
-            value=fmean(_share(each, None) for each in ours),
+    yield Figure(
+        question=f"LoCoMo: evidence among the first {FIRST} that search finds",
+        value=fmean(_share(each, None) for each in ours),
+        unit="",
+        goal=Goal(least=LEAST),
+        behind=f"{len(ours)} questions, {len(talks)} conversations; {beside()}",
+    )
+    for room, found in brought.items():
+        yield Figure(
+            question=f"LoCoMo: evidence in a recall of {room:,} tokens",
+            value=fmean(share for talk in found for share in talk),
             unit="",
-            goal=Goal(least=LEAST),
-            behind=f"{len(ours)} questions, {len(talks)} conversations; {beside()}",
-        ),
-        *(
-            Figure(
-                question=f"LoCoMo: evidence in a recall of {room:,} tokens",
-                value=fmean(found),
-                unit="",
-                goal=Goal(least=BROUGHT[room]),
-                behind=f"in as many tokens: {beside(room)}",
-            )
-            for room, found in brought.items()
-        ),
-        *(_session_figure(ours, others, most) for most in SESSIONS),
-    ]
+            goal=Goal(least=BROUGHT[room]),
+            behind=f"in as many tokens: {beside(room)}",
+        )
+    for most in SESSIONS:
+        yield _session_figure(ours, others, most)
+
+
+def _apart(across: Sequence[Ranked], one: Sequence[Ranked], first: int) -> Figure:
+    """What is lost of a search when each session is a thread."""
+    found, whole = (
+        fmean(_share(each, None, first=first) for each in ranked)
+        for ranked in (across, one)
+    )
+    some, every = (
+        " against ".join(
+            f"{fmean(_sessions(each, first)[which] for each in ranked):.3f}"
+            for ranked in (across, one)
+        )
+        for which in (0, 1)
+    )
+    return Figure(
+        question="LoCoMo, a thread for each session: points of the evidence among the "
+        f"first {first} that this costs",
+        value=100 * (whole - found),
+        unit="",
+        goal=Goal(most=LOST),
+        behind=f"{found:.3f} by recall in a new thread of the same person, "
+        f"{whole:.3f} by search in one thread; a session of the evidence {some}, all "
+        f"of its sessions {every}",
+    )
+
+
+def _apart_by_turn(across: Sequence[float], one: Sequence[float], room: int) -> Figure:
+    """The same of what turns bring along."""
+    found, whole = fmean(across), fmean(one)
+    return Figure(
+        question="LoCoMo, a thread for each session: points of the evidence in a "
+        f"recall of {room:,} tokens that this costs",
+        value=100 * (whole - found),
+        unit="",
+        goal=Goal(most=LOST),
+        behind=f"{found:.3f} in a new thread of the same person, {whole:.3f} in one "
+        f"thread; {len(one)} of the questions",
+    )
 
 
 def _session_figure(
@@ -173,19 +253,40 @@ def _messages(sitting: dict[str, Any]) -> Iterator[Spoken]:
         yield Spoken(turn["dia_id"], turn["speaker"], text, moment)
 
 
-def _tell(server: Server, key: str, thread: str, talk: Talk) -> None:
+def _tell(server: Server, key: str, thread: str, talk: Talk) -> Telling:
+    _write(server, key, thread, talk.messages)
+    places = {(thread, at): each for at, each in enumerate(talk.messages)}
+    return Telling(f"/threads/{thread}/search", talk, places)
+
+
+def _tell_by_sessions(server: Server, key: str, name: str, talk: Talk) -> Telling:
+    """Write each session into a thread of its own, and ask in one behind them."""
+    about, places = {"user_id": f"person-{name}"}, dict[tuple[str, int], Spoken]()
+    for session, said in groupby(talk.messages, lambda each: each.session):
+        thread, spoken = f"{name}-{session}", [*said]
+        _write(server, key, thread, spoken, **about)
+        places |= {(thread, at): each for at, each in enumerate(spoken)}
+    _write(server, key, f"{name}-new", (), **about)
+    return Telling(f"/threads/{name}-new/recall", talk, places)
+
+
+def _write(
+    server: Server, key: str, thread: str, said: Sequence[Spoken], **about: str
+) -> None:
     # Nothing of it stands in a request unless something brings it there.
-    server.send("PUT", f"/threads/{thread}", key, {"config": {"map_slots": False}})
-    for start in range(0, len(talk.messages), _BATCH):
-        batch = [_slot(each) for each in talk.messages[start : start + _BATCH]]
+    made = {**about, "config": {"map_slots": False}}
+    server.send("PUT", f"/threads/{thread}", key, made)
+    for start in range(0, len(said), _BATCH):
+        batch = [_slot(each) for each in said[start : start + _BATCH]]
         server.post(f"/threads/{thread}/slots:batch", key, {"items": batch})
 
 
-def _by_search(server: Server, key: str, thread: str, talk: Talk) -> Iterator[Ranked]:
-    for question, evidence in talk.questions:
+def _by_search(server: Server, key: str, told: Telling) -> Iterator[Ranked]:
+    for question, evidence in told.talk.questions:
         body = {"query": question, "limit": _SHOWN}
-        found: Any = server.post(f"/threads/{thread}/search", key, body)
-        yield [talk.messages[hit["slot"]] for hit in found["items"]], evidence
+        found: Any = server.post(told.path, key, body)
+        places = [(hit["thread"], hit["slot"]) for hit in found["items"]]
+        yield [told.places[place] for place in places], evidence
 
 
 def _by_turn(
@@ -197,14 +298,36 @@ def _by_turn(
         fork = f"{thread}-{room}-{number}"
         forked = {"thread": fork, "config": config}
         server.post(f"/threads/{thread}:fork", key, forked)
-        asked = {"from": "user", "to": "assistant", "type": "chat.user"}
-        asked["content"] = {"role": "user", "content": question}  # type: ignore[assignment]
-        begun: Any = server.post(f"/threads/{fork}/turns", key, {"items": [asked]})
-        said = begun["request"]["messages"]
-        texts = [each["content"] for each in said if each["role"] == "tool"]
+        texts = _brought(server, key, fork, question)
         slots = {int(slot) for text in texts for slot in _SLOT.findall(text)}
         names = {talk.messages[slot].name for slot in slots}
         yield len(evidence & names) / len(evidence)
+
+
+def _across(
+    server: Server, key: str, name: str, talk: Talk, room: int, *, every: int
+) -> Iterator[float]:
+    """Ask turns in a new thread, each of a person whose sessions were threads."""
+    config = {"map_slots": False, "recall": "subject", "recall_tokens": room}
+    for number, (question, evidence) in [*enumerate(talk.questions)][::every]:
+        # Of a person who is told all of it: no question may find another one.
+        person = f"{name}-{room}-{number}"
+        _tell_by_sessions(server, key, person, talk)
+        made = {"user_id": f"person-{person}", "config": config}
+        server.send("PUT", f"/threads/{person}-asked", key, made)
+        # Texts of other threads stand there without an id.
+        text = "\n\n".join([*_brought(server, key, f"{person}-asked", question), ""])
+        names = {each.name for each in talk.messages if f"\n{each.text}\n\n" in text}
+        yield len(evidence & names) / len(evidence)
+
+
+def _brought(server: Server, key: str, thread: str, question: str) -> list[str]:
+    """Begin a turn with a question; the texts that come along with it."""
+    asked = {"from": "user", "to": "assistant", "type": "chat.user"}
+    asked["content"] = {"role": "user", "content": question}  # type: ignore[assignment]
+    begun: Any = server.post(f"/threads/{thread}/turns", key, {"items": [asked]})
+    said = begun["request"]["messages"]
+    return [each["content"] for each in said if each["role"] == "tool"]
 
 
 def _slot(message: Spoken) -> dict[str, Any]:
@@ -235,14 +358,14 @@ def _newest(talk: Talk) -> Iterator[Ranked]:
         yield talk.messages[::-1], evidence
 
 
-def _share(ranked: Ranked, room: int | None) -> float:
+def _share(ranked: Ranked, room: int | None, *, first: int = FIRST) -> float:
     """The evidence among the first of these, or in so many tokens of them.
 
     Of four characters a token, as by those who publish such figures.
     """
     messages, evidence = ranked
     names, left = set[str](), room or 0
-    for each in messages if room else messages[:FIRST]:
+    for each in messages if room else messages[:first]:
         left -= max(1, len(f"{each.sender}: {each.text}") // 4) + _FRAMING
         if room and left < 0:
             break
