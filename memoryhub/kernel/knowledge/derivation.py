@@ -11,7 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from memoryhub.kernel.state.knowledge import Cardinality
@@ -104,6 +105,10 @@ class _Span(NamedTuple):
     assertion: Assertion
 
 
+#: By value, in the order of their begins.
+Spans = dict[bytes, list[_Span]]
+
+
 class _Run(NamedTuple):
     value: bytes
     begin: datetime
@@ -153,13 +158,11 @@ def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
 
     But for assertions that begin at one instant their order of arrival has no effect.
     """
-    spans = sorted(_spans(living), key=_rank)
-    spans_of: dict[bytes, list[_Span]] = {}
-    for span in spans:
-        spans_of.setdefault(span.value, []).append(span)
-    runs = [*_single(spans)]
+    spans = spans_of(living)
     if values == "multi":
-        runs = [run for each in spans_of.values() for run in _single(each)]
+        runs = [run for each in spans.values() for run in _single(each)]
+    else:
+        runs = [*_single(sorted(chain(*spans.values()), key=_rank))]
     by_value: dict[bytes, list[_Run]] = {}
     for run in runs:
         by_value.setdefault(run.value, []).append(run)
@@ -168,21 +171,27 @@ def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
         closing = _replacing(runs) | closing
     found = [
         fact._replace(closed_by=closing.get((fact.value, fact.end)))
-        for value, each in spans_of.items()
+        for value, each in spans.items()
         for fact in _facts_of(by_value.get(value, ()), each)
     ]
     return sorted(found, key=lambda fact: (fact.begin, fact.seq))
 
 
-def supports(fact: Fact, living: Sequence[Assertion]) -> list[Assertion]:
-    """Return the live assertions that a fact rests on, by when they begin."""
-    return [
-        span.assertion
-        for span in sorted(_spans(living), key=_rank)
-        if span.value == fact.value
-        and span.end > fact.begin
-        and (fact.end is None or span.begin < fact.end)
-    ]
+def spans_of(living: Sequence[Assertion]) -> Spans:
+    """Return when each live assertion holds by itself, by value and begin."""
+    found: Spans = {}
+    for span in sorted(_spans(living), key=_rank):
+        found.setdefault(span.value, []).append(span)
+    return found
+
+
+def supports(fact: Fact, spans: Spans) -> list[Assertion]:
+    """Return the assertions that a fact rests on, by when they begin."""
+    own = spans.get(fact.value, [])
+    until = len(own)
+    if fact.end is not None:
+        until = bisect_left(own, fact.end, key=attrgetter("begin"))
+    return [span.assertion for span in own[:until] if span.end > fact.begin]
 
 
 def outdated(

@@ -19,20 +19,20 @@ MOST, MOST_VALUE = 3, 200
 _WITHDRAWN: Final = "[withdrawn]"
 
 
-def told(found: Iterable[Mark], texts: Texts) -> str:
+def text(found: Iterable[Mark], texts: Texts) -> str:
     """Return the marks of a text as they stand beside it; each once.
 
     Raises KeyError where an assertion that they are told by is not in `texts`.
     """
-    return " ".join([*dict.fromkeys(_told(mark, texts) for mark in found)][:MOST])
+    return " ".join([*dict.fromkeys(_text(mark, texts) for mark in found)][:MOST])
 
 
-def _told(mark: Mark, texts: Texts) -> str:
+def _text(mark: Mark, texts: Texts) -> str:
     if mark.since is None:
         return _WITHDRAWN
     since = texts[Location(mark.home, mark.since, FULL)].content
-    told = since["valid_from" if mark.begins else "valid_until"]
-    at = _day(datetime.fromisoformat(told))
+    time = since["valid_from" if mark.begins else "valid_until"]
+    at = _day(datetime.fromisoformat(time))
     if mark.holds is None:
         return f"[no longer so: since {at}]"
     now = texts[Location(mark.home, mark.holds, FULL)].content

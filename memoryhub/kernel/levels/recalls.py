@@ -55,7 +55,7 @@ def text(recall: Recall, found: Sequence[Opened], texts: Texts) -> str:
     Raises KeyError where what a mark is told by is not in `texts`.
     """
     entries = [
-        entry(opened, source, marks.told(recall.marked(n), texts))
+        entry(opened, source, marks.text(recall.marked(n), texts))
         for n, (opened, source) in enumerate(zip(found, recall.sources, strict=True))
     ]
     one = "1 earlier text that is" if len(found) == 1 else f"{len(found)} earlier texts"

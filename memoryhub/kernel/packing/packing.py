@@ -283,7 +283,7 @@ class _Packer:
         unasked = wanted.prefetch_tokens
         for each in wanted.related:
             opened = self.texts[each.place]
-            marked = marks.told(each.marks, self.texts)
+            marked = marks.text(each.marks, self.texts)
             entry = recalls.entry(opened, each.source, marked)
             cost = self.count(in_string("\n\n" + entry))
             prefetched = each.source in recalls.PREFETCHED

@@ -307,7 +307,7 @@ class _Made:
             return
         for n, ref in enumerate(self._refs("recall")):
             opened = self._texts[ref.location(self._thread)]
-            marked = marks.told(recall.marked(n), self._texts)
+            marked = marks.text(recall.marked(n), self._texts)
             entry = recalls.entry(opened, recall.sources[n], marked)
             text = written(entry)[1:-1].encode()
             at = whole.index(text, at)

@@ -23,7 +23,7 @@ from memoryhub.queries.knowledge.timelines import seq_at, timelines_of
 Place = tuple[UUID, int]
 
 
-class Told(NamedTuple):
+class FoundFact(NamedTuple):
     """A fact that an assertion is one of."""
 
     fact: Fact
@@ -31,21 +31,21 @@ class Told(NamedTuple):
     key: tuple[bytes, int]
 
 
-def facts_told(
+def facts_of(
     home: Thread, seqs: Collection[int], where: FactFilter
-) -> dict[int, Told]:
+) -> dict[int, FoundFact]:
     """Return the facts that assertions lead to, of those that `where` lets by.
 
     Of several the newest. Four queries for 50 timelines.
     """
     until = seq_at(home, where.known_at)
-    found = dict[int, Told]()
+    found = dict[int, FoundFact]()
     for seq, timeline in timelines_of(home, seqs, known_at=until).items():
         claim = timeline.claim(seq)
         for n, fact in enumerate(timeline.facts):
             own = claim is not None and fact.value == claim.value
             if own and where.matches(fact) and claim in timeline.supports(fact):
-                found[seq] = Told(fact, (timeline.digest, n))
+                found[seq] = FoundFact(fact, (timeline.digest, n))
     return found
 
 

@@ -9,13 +9,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
 
 from memoryhub.journal.rows.knowledge import assertion_rows
 from memoryhub.kernel.knowledge import derivation
-from memoryhub.kernel.knowledge.derivation import Assertion, Configured, Fact, Outdated
+from memoryhub.kernel.knowledge.derivation import (
+    Assertion,
+    Configured,
+    Fact,
+    Outdated,
+    Spans,
+)
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.assertions import Assertion as Row
 from memoryhub.models.events import Event
@@ -24,6 +31,8 @@ from memoryhub.vault.keys import keys
 
 #: Timelines read in one statement.
 AT_ONCE = 50
+#: Rows fetched at once where all of a subject's are looked at.
+CHUNK = 2_000
 _COLUMNS = (
     "timeline",
     "cardinality",
@@ -103,7 +112,11 @@ class Timeline:
         return 1 + max([*claims, *(each.seq for each in self.configured)], default=0)
 
     def supports(self, fact: Fact) -> list[Assertion]:
-        return derivation.supports(fact, self.living)
+        return derivation.supports(fact, self._spans)
+
+    @cached_property
+    def _spans(self) -> Spans:
+        return derivation.spans_of(self.living)
 
     def claim(self, seq: int) -> Assertion | None:
         """Return an assertion by its seq, if it had been made by then."""
@@ -172,6 +185,13 @@ def timelines_of(
     return {seq: by_digest[digest] for seq, digest in digests.items()}
 
 
+def iter_all(home: Thread) -> Iterator[Timeline]:
+    """Yield all timelines of a home thread as they are known now. One query."""
+    rows = _values(rows_of(home)).iterator(chunk_size=CHUNK)
+    for digest, of in groupby(rows, key=lambda row: bytes(row["timeline"])):
+        yield _timeline(digest, [*of], None)
+
+
 def find_timeline(
     home: Thread, seq: int, *, known_at: int | None = None
 ) -> Timeline | None:
@@ -185,9 +205,9 @@ def find_timeline(
     return _timeline(bytes(digest), found, known_at)
 
 
-def _values(rows: QuerySet[Row]) -> Iterator[dict[str, Any]]:
-    for each in rows.order_by("timeline", "seq").values_list(*_COLUMNS):
-        yield dict(zip(_COLUMNS, each, strict=True))
+def _values(rows: QuerySet[Row]) -> QuerySet[Row, dict[str, Any]]:
+    found: QuerySet[Row, dict[str, Any]] = rows.values(*_COLUMNS)
+    return found.order_by("timeline", "seq")
 
 
 def _timeline(

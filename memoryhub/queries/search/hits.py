@@ -24,7 +24,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
-from memoryhub.queries.knowledge.standing import Told
+from memoryhub.queries.knowledge.standing import FoundFact
 
 assert FactAsserted.searched is not None
 FACT = FactAsserted.searched.kind
@@ -74,7 +74,7 @@ def iter_hits(
     With `where` facts are told, each once, as far as it lets them by. `threads` come
     with their subject. One query for 100, and those of facts among them.
     """
-    told = set[tuple[bytes, int]]()
+    seen = set[tuple[bytes, int]]()
     for start in range(0, len(ranked.places), CHUNK):
         places = [int(each) for each in ranked.places[start : start + CHUNK]]
         rows = _rows(index, places)
@@ -93,10 +93,10 @@ def iter_hits(
             fact = facts.get(row.seq)
             yield (
                 None
-                if fact is None or fact.key in told
+                if fact is None or fact.key in seen
                 else _telling(hit, fact.fact, text[1])
             )
-            told |= {fact.key} if fact else set()
+            seen |= {fact.key} if fact else set()
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
@@ -117,13 +117,13 @@ def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
 
 def _facts(
     rows: Iterable[Event], threads: Mapping[UUID, Thread], where: FactFilter | None
-) -> Mapping[int, Told]:
+) -> Mapping[int, FoundFact]:
     """By seq in the home thread, the facts of those assertions that `where` lets by."""
     found = [row for row in rows if row.type == FactAsserted.event_type]
     if where is None or not found:
         return {}
     home = threads[found[0].thread_id]
-    return standing.facts_told(home, [row.seq for row in found], where)
+    return standing.facts_of(home, [row.seq for row in found], where)
 
 
 def _telling(hit: Hit, fact: Fact, text: str) -> Hit:

@@ -78,8 +78,8 @@ def opened(
         related = [
             each._replace(marks=marks.get(each.place[:2], ())) for each in related
         ]
-        told = [at for each in related for mark in each.marks for at in mark.places]
-        found |= texts.opened(thread, [*dict.fromkeys(told)])
+        tell = [at for each in related for mark in each.marks for at in mark.places]
+        found |= texts.opened(thread, [*dict.fromkeys(tell)])
         # What a mark is told by may be erased meanwhile.
         related = [
             each

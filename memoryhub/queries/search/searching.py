@@ -247,27 +247,22 @@ def _marked(
     if where is None or not hits:
         return (*hits,)
     thread = threads[hits[0].thread]
-    places = [(hit.thread, hit.seq) for hit in hits if hit.fact is None]
     found = standing.list_marks(
-        thread.subject, places, at=where.valid_at, known_at=where.known_at
+        thread.subject,
+        [(hit.thread, hit.seq) for hit in hits if hit.fact is None],
+        at=where.valid_at,
+        known_at=where.known_at,
     )
-    told = [at for each in found.values() for mark in each for at in mark.places]
-    opened = texts.opened(thread, [*dict.fromkeys(told)]) if told else {}
-    return tuple(
-        replace(
-            hit,
-            marks=marks.told(
-                # What tells one may be erased meanwhile.
-                (
-                    mark
-                    for mark in found.get((hit.thread, hit.seq), ())
-                    if mark.is_told_by(opened)
-                ),
-                opened,
-            ),
-        )
-        for hit in hits
-    )
+    places = [at for each in found.values() for mark in each for at in mark.places]
+    opened = texts.opened(thread, [*dict.fromkeys(places)]) if places else {}
+
+    def marked(hit: Hit) -> Hit:
+        every = found.get((hit.thread, hit.seq), ())
+        # What tells one may be erased meanwhile.
+        there = [mark for mark in every if mark.is_told_by(opened)]
+        return replace(hit, marks=marks.text(there, opened))
+
+    return tuple(map(marked, hits))
 
 
 def _erased(index: Index, scope: Scope) -> Mapping[UUID, Sequence[tuple[int, int]]]:

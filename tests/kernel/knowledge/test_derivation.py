@@ -16,6 +16,7 @@ from memoryhub.kernel.knowledge.derivation import (
     facts,
     live,
     outdated,
+    spans_of,
     supports,
 )
 from memoryhub.kernel.state.knowledge import Cardinality
@@ -98,7 +99,7 @@ def check(chance: random.Random) -> None:
         assert {fact.value for fact in holding} == at(living, of, instant)
         assert len(holding) == len({fact.value for fact in holding})
     for fact in found:
-        resting = supports(fact, living)
+        resting = supports(fact, spans_of(living))
         sure = [each.confidence for each in resting if each.confidence is not None]
         assert fact.seq == resting[0].seq
         assert fact.confirmations == len(resting)
