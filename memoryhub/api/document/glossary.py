@@ -261,6 +261,8 @@ WORDS_OF: Final[Mapping[str, str]] = {
     "PlanOut.reason": "Why.",
     "PlanOut.scope": "How much goes.",
     "PlanOut.threads": "Threads that have some of it.",
+    "LongTermOut.blocks": "All blocks, in the order of their making.",
+    "LongTermOut.facts": "What holds: those facts that began last, newest first.",
     "LongTermOut.episodes": "The newest episodes.",
     "ProfileOut.levels": "Lower levels and old versions, by level.",
     "ProfileOut.pages": "Pages.",

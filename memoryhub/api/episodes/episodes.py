@@ -24,6 +24,7 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.preconditions import CONDITIONAL, idempotency, if_match
 from memoryhub.api.http.reading import GONE, find_subject, find_thread
+from memoryhub.api.knowledge.facts import ASSERTION, AssertionOut
 from memoryhub.errors import (
     BadCursorError,
     NoRoomError,
@@ -38,6 +39,7 @@ from memoryhub.kernel.text.json_text import dumped
 from memoryhub.kernel.threads.exchanges import ToolUse
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.episodes.episodes import Episode, EpisodeFilter, list_episodes
+from memoryhub.queries.episodes.pending import Outcome, State, list_outcomes
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import episodes
@@ -70,6 +72,8 @@ EPISODE = {
     "over": True,
     "cut": False,
     "inherited": False,
+    "consolidation": "consolidated",
+    "facts": [ASSERTION],
 }
 
 
@@ -174,17 +178,25 @@ class EpisodeOut(Out):
     )
     cut: bool = Field(description="Of a long one only the begin and the end were read.")
     inherited: bool
+    consolidation: State = Field(
+        description="Whether the language model was asked what is to be remembered of "
+        "it; `failed` is asked again. Without a model all is `pending`."
+    )
+    facts: list[AssertionOut] = Field(
+        description="What was learnt from it, by anybody."
+    )
 
     @classmethod
-    def from_episode(cls, name: str, found: Episode) -> EpisodeOut:
-        """Tell of an episode; `name` is what the agent calls its thread."""
+    def from_episode(cls, agent: Agent, found: Episode, outcome: Outcome) -> EpisodeOut:
         question, answer = found.input, found.output
         return cls.from_record(
             found,
-            thread=name,
+            thread=agent.calls(found.thread.name),
             thread_id=question.home,
             **{each: getattr(question, each) for each in ("index", "turn", "at")},
             inherited=question.inherited,
+            consolidation=outcome.state,
+            facts=[AssertionOut.from_line(agent, each) for each in outcome.facts],
             input=EpisodeMessageOut.model_validate(question),
             output=answer and EpisodeMessageOut.model_validate(answer),
             tool_calls=[
@@ -294,8 +306,9 @@ def _list(agent: Agent, subject: UUID, query: EpisodesQuery) -> HttpResponse:
         after=query.after,
         limit=query.limit,
     )
+    outcomes = list_outcomes(found, batch.items)
     items = [
-        EpisodeOut.from_episode(agent.calls(each.thread.name), each)
-        for each in batch.items
+        EpisodeOut.from_episode(agent, each, outcome)
+        for each, outcome in zip(batch.items, outcomes, strict=True)
     ]
     return rendered(EpisodesOut(items=items, next=batch.next))

@@ -52,7 +52,7 @@ Description = Annotated[
     str, sized(_MAX_DESCRIPTION, least=0), text_schema(_MAX_DESCRIPTION, least=0)
 ]
 
-_BLOCK = {
+BLOCK = {
     "block": "persona",
     "version": 3,
     "seq": 12,
@@ -72,9 +72,7 @@ class BlocksQuery(AsOf):
 class BlockIn(In):
     """The whole of a block."""
 
-    model_config = example(
-        {"text": _BLOCK["text"], "description": _BLOCK["description"]}
-    )
+    model_config = example({"text": BLOCK["text"], "description": BLOCK["description"]})
 
     text: BlockText
     description: Description | None = Field(
@@ -109,7 +107,7 @@ class RevertIn(In):
 
 
 class BlockOut(Out):
-    model_config = example(_BLOCK)
+    model_config = example(BLOCK)
 
     block: str
     version: int
@@ -125,7 +123,7 @@ class BlockOut(Out):
 class BlocksOut(Out):
     """A subject's blocks, in the order in which they were made."""
 
-    model_config = example({"subject": SUBJECT_ID, "thread": None, "items": [_BLOCK]})
+    model_config = example({"subject": SUBJECT_ID, "thread": None, "items": [BLOCK]})
 
     subject: UUID
     thread: str | None = Field(description="The home thread; null before its first.")

@@ -86,7 +86,7 @@ FACT: Final[dict[str, Any]] = {
     "recorded_at": AT,
     "sources": [_SOURCE],
 }
-_ASSERTION: Final[dict[str, Any]] = {
+ASSERTION: Final[dict[str, Any]] = {
     "seq": 7,
     "at": AT,
     "by": "agent:Zk3fW0aB",
@@ -280,7 +280,7 @@ class FactsOut(Out):
 
 
 class AssertionOut(Out):
-    model_config = example(_ASSERTION)
+    model_config = example(ASSERTION)
 
     seq: int
     at: datetime
@@ -308,7 +308,7 @@ class FactStoryOut(Out):
     """A fact, and how it is derived."""
 
     model_config = example(
-        {"fact": FACT, "assertions": [_ASSERTION], "rests_on": [7], "timeline": [FACT]}
+        {"fact": FACT, "assertions": [ASSERTION], "rests_on": [7], "timeline": [FACT]}
     )
 
     fact: FactOut
@@ -335,7 +335,7 @@ class FactStoryOut(Out):
 class ReviewOut(Out):
     """What was retracted as wrong: models cannot assert these values."""
 
-    model_config = example({"items": [{**_ASSERTION, "wrong": True}]})
+    model_config = example({"items": [{**ASSERTION, "wrong": True}]})
 
     items: list[AssertionOut]
 

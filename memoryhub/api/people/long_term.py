@@ -15,9 +15,12 @@ from memoryhub.api.episodes.episodes import EPISODE, EpisodeOut
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, rendered
 from memoryhub.api.http.reading import GONE, find_subject
+from memoryhub.api.knowledge.blocks import BLOCK, BlockOut
 from memoryhub.api.knowledge.facts import FACT, FactOut
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.episodes.episodes import Episode
+from memoryhub.queries.episodes.pending import Outcome
+from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.people import long_term
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
@@ -33,12 +36,17 @@ class Part(NamedTuple):
     example: Any
 
 
-def _episode(agent: Agent, found: Episode) -> EpisodeOut:
-    return EpisodeOut.from_episode(agent.calls(found.thread.name), found)
+def _episode(agent: Agent, found: tuple[Episode, Outcome]) -> EpisodeOut:
+    return EpisodeOut.from_episode(agent, *found)
+
+
+def _block(_: Agent, found: BlockView) -> BlockOut:
+    return BlockOut.model_validate(found)
 
 
 #: By the names of `long_term.PARTS`; each is a list.
 PARTS = {
+    "blocks": Part(list[BlockOut], _block, BLOCK),
     "facts": Part(list[FactOut], FactOut.from_line, FACT),
     "episodes": Part(list[EpisodeOut], _episode, EPISODE),
 }
@@ -70,7 +78,8 @@ class LongTermOut(Out):
 async def get(request: HttpRequest, subject: Path[Id]) -> HttpResponse:
     """What an agent loads of a subject when it starts, all at one instant.
 
-    The newest of each kind, and how many there are in all.
+    All blocks, the facts that began to hold last, the newest episodes, and how many
+    there are in all; of facts those that hold now.
     """
     return await read(_get, auth.caller(request), subject)
 

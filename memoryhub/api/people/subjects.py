@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path
+from pydantic import Field
 
 from memoryhub.api.document.fields import Id, In, Out, UserId, example
 from memoryhub.api.document.samples import AT, SUBJECT_ID
@@ -65,6 +66,9 @@ _PROFILE = {
     "levels": {"1": 1},
     "keys": 0,
     "episodes": 1,
+    "blocks": 1,
+    "facts": 0,
+    "pending": {"waiting": 0, "failed": 0, "given_up": 0},
     **dict.fromkeys(COUNTED, 0),
     "tombstones": {},
     "uses": [_USE],
@@ -165,6 +169,12 @@ class ProfileOut(SubjectOut):
     levels: dict[str, int]
     keys: int
     episodes: int
+    blocks: int = Field(description="Blocks that are there.")
+    facts: int = Field(description="Facts that hold now.")
+    pending: dict[str, int] = Field(
+        description="Exchanges that nothing was learnt of: `waiting`, `failed`, "
+        "`given_up`."
+    )
     __annotations__ |= dict.fromkeys(COUNTED, int)
     tombstones: dict[str, int]
     uses: list[UseOut]
@@ -176,7 +186,9 @@ class ProfileOut(SubjectOut):
     @classmethod
     def of(cls, found: Profile) -> ProfileOut:
         levels = {str(level): count for level, count in found.levels.items()}
-        return cls.from_record(found, levels=levels, **found.counts)
+        return cls.from_record(
+            found, levels=levels, pending=found.pending._asdict(), **found.counts
+        )
 
 
 # The actions come first: the plain address below would match theirs as well.

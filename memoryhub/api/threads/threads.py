@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -156,6 +157,12 @@ class ThreadOut(Out):
     created_at: datetime
     last_event_at: datetime
     last_active_at: datetime | None
+    warnings: list[Literal["anonymous_bucket"]] = Field(
+        [],
+        exclude_if=operator.not_,
+        description="When it is made without a `user_id` where others have one: what "
+        "is said in it is nobody's in particular.",
+    )
 
     @classmethod
     def of(cls, line: ThreadLine, *, called: str) -> ThreadOut:
@@ -169,6 +176,7 @@ class ThreadOut(Out):
             config=ConfigOut.of(Limits(**line.config)),
             subject_id=line.subject,
             parent_id=line.parent,
+            warnings=[],
             lineage=[
                 SegmentOut(thread_id=UUID(home), first=first, end=end, up_to_seq=up_to)
                 for home, first, end, up_to in line.lineage
@@ -194,6 +202,7 @@ class ThreadOut(Out):
             tokens=state.token_count,
             bytes=state.byte_count,
             created_at=now.created_at,
+            warnings=[],
             last_event_at=state.at or now.created_at,
             last_active_at=state.active_at,
         )
@@ -429,8 +438,10 @@ async def put(
         labels=body.labels,
         config=Limits(**body.config.model_dump()),
     )
+    bucket = receipt.created and subject is None and agent.bound is None
     return rendered(
-        await read(_current, agent, thread), status=201 if receipt.created else 200
+        await read(_put, agent, thread, bucket=bucket),
+        status=201 if receipt.created else 200,
     )
 
 
@@ -570,6 +581,13 @@ def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepar
 
 def _current(agent: Agent, name: str) -> ThreadOut:
     return ThreadOut.of(ThreadLine.of(find_thread(agent, name)), called=name)
+
+
+def _put(agent: Agent, name: str, *, bucket: bool) -> ThreadOut:
+    """The thread; if it went into the `bucket`, whether others have a subject."""
+    found = _current(agent, name)
+    mixed = bucket and subjects.has_named(agent.project)
+    return found.model_copy(update={"warnings": ["anonymous_bucket"]} if mixed else {})
 
 
 def _as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:

@@ -48,7 +48,9 @@ ABOUT_READMIT: Final = """\
 Let a person in again who was erased to the end: as somebody new, with a new
 key, to whom nothing of before attaches. Names of erased threads stay unusable."""
 
-_COUNTS: Final = ("slots", "turns", "pages", "deleted_pages", "keys")
+_COUNTS: Final = (
+    "slots", "turns", "pages", "deleted_pages", "keys", "blocks", "facts",
+)  # fmt: skip
 
 
 class Command(people.Command):

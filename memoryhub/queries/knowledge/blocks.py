@@ -98,6 +98,11 @@ def list_blocks(home: Thread, *, seq: int | None = None) -> list[BlockView]:
     return views(home, (e for e in pages.iter_entries(state) if e.type == BLOCK))
 
 
+def count_blocks(home: Thread) -> int:
+    """Count the blocks that are there now. One query."""
+    return Page.objects.filter(thread=home, type=BLOCK, deleted_seq=None).count()
+
+
 def views(home: Thread, entries: Iterable[Entry]) -> list[BlockView]:
     """Return blocks with their texts. Two queries."""
     found = [*entries]

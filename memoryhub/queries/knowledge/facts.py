@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import heappush, heappushpop
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import (
     Timeline,
     find_timeline,
+    iter_all,
     iter_timelines,
     rows_of,
     seq_at,
@@ -150,6 +152,34 @@ def list_facts(
         timeline, fact = batch[-1]
         more = listing.seal([timeline.digest.hex(), *_place(fact)])
     return Batch(items=tuple(lines(home, batch)), next=more)
+
+
+def list_newest(
+    home: Thread, *, at: datetime, limit: int
+) -> tuple[tuple[FactLine, ...], int]:
+    """Return the facts that began last of those that hold, and how many hold.
+
+    Newest first, of one instant by id. Four queries.
+    """
+    newest: list[tuple[datetime, int, Timeline, Fact]] = []
+    number = 0
+    for number, (timeline, fact) in enumerate(_holding(home, at), start=1):
+        keep = heappush if number <= limit else heappushpop
+        keep(newest, (fact.begin, fact.seq, timeline, fact))
+    found = [(timeline, fact) for *_, timeline, fact in sorted(newest, reverse=True)]
+    return tuple(lines(home, found)), number
+
+
+def count_holding(home: Thread, *, at: datetime) -> int:
+    """Count the facts that hold at an instant. One query."""
+    return sum(1 for _ in _holding(home, at))
+
+
+def _holding(home: Thread, at: datetime) -> Iterator[tuple[Timeline, Fact]]:
+    for timeline in iter_all(home):
+        for fact in timeline.facts:
+            if fact.holds(at):
+                yield timeline, fact
 
 
 def _place(fact: Fact) -> tuple[float, int]:

@@ -1,6 +1,7 @@
 """Profiles: what is held of one person, counted and never opened. Never writes.
 
-Counts are exact and without a cap, and none is made here: every write keeps its totals.
+Counts are exact and without a cap. Facts are derived and blocks counted; of all else
+every write keeps its totals.
 What was trimmed or overwritten is still a record in the journal, and counts.
 """
 
@@ -23,9 +24,13 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.queries import tombstones
+from memoryhub.queries.episodes import pending
+from memoryhub.queries.episodes.pending import Pending
 from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.holds import HoldLine
+from memoryhub.queries.knowledge import blocks, facts
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.threads import retention
 
@@ -101,6 +106,11 @@ class Profile:
     keys: int
     #: Exchanges, however many threads they lie in.
     episodes: int
+    #: Of long-term memory: blocks that are there, and facts that hold now.
+    blocks: int
+    facts: int
+    #: Exchanges of which nothing was learnt.
+    pending: Pending
     #: Records of other nouns, by name.
     counts: Mapping[str, int]
     #: Values, names and ids that may not come back, by kind.
@@ -128,7 +138,7 @@ def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> S
 
 
 def get_profile(subject: Subject, *, now: datetime) -> Profile:
-    """Return what is held of a subject. Eleven queries, however much it is.
+    """Return what is held of a subject. Seventeen queries, however much it is.
 
     `subject` comes with its project.
     """
@@ -151,6 +161,7 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
         levels=totals.levels(kept),
         keys=totals.number(kept, totals.KEYS) - _expired(subject, now),
         episodes=totals.number(kept, totals.EPISODES),
+        **_long_term(subject, now),
         **_privacy(subject, now),
         retention_due_at=retention.get_first_due_at(subject),
     )
@@ -173,6 +184,16 @@ def _expired(subject: Subject, now: datetime) -> int:
     """Keys that nothing answers from any more and no sweep has taken. One query."""
     gone = Key.objects.filter(expires_at__lte=now, thread__subject=subject)
     return gone.exclude(thread__status=Thread.Status.IMPORTING).count()
+
+
+def _long_term(subject: Subject, now: datetime) -> dict[str, Any]:
+    """Blocks and facts, which lie in its home thread, and what may become facts."""
+    home = find_home(subject)
+    return {
+        "blocks": blocks.count_blocks(home) if home else 0,
+        "facts": facts.count_holding(home, at=now) if home else 0,
+        "pending": pending.count(subject),
+    }
 
 
 def _records(kinds: Mapping[str, TypeFigures]) -> dict[str, Any]:

@@ -52,6 +52,12 @@ def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject |
     return None
 
 
+def has_named(project: UUID) -> bool:
+    """Return whether anybody in particular has memory in a project. One query."""
+    named = Subject.objects.filter(project_id=project, subject_ref__isnull=False)
+    return named.exists()
+
+
 def ref_of(project: UUID, user_id: str) -> bytes:
     """Return the keyed digest by which a `user_id` is found."""
     return blind_index.subject_ref(keys.project_key(project), user_id)

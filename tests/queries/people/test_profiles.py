@@ -110,7 +110,7 @@ def test_a_profile_costs_the_same_however_much_it_is(
 ) -> None:
     ann = _live(agent, "ann", threads=threads)
     found = profiles.get_subject(ann.project_id, ann.id)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(14):
         profiles.get_profile(found, now=clock.now())
 
 

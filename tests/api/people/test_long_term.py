@@ -1,0 +1,82 @@
+"""What an agent loads of a subject when it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memoryhub.models.projects import Project
+from memoryhub.models.subjects import Subject
+from memoryhub.services.people import subjects
+from tests.api.client import Client
+
+pytestmark = pytest.mark.django_db
+
+
+async def known(api: Client, subject: Subject) -> str:
+    """A block and three facts of it, of which two hold; the address of its memory."""
+    path = f"/subjects/{subject.id}"
+    await api.put(f"{path}/blocks/persona", {"text": "Flies twice a month."})
+    fact: dict[str, Any] = {"entity": "user", "predicate": "tier", "value": "Gold"}
+    for predicate, begin, end in (("b", 2, None), ("a", 3, None), ("c", 1, 4)):
+        times = {
+            f"valid_{name}": f"2026-01-0{day}T00:00:00Z"
+            for name, day in (("from", begin), ("until", end))
+            if day is not None
+        }
+        await api.post(f"{path}/facts", {**fact, "predicate": predicate, **times})
+    return f"{path}/memory"
+
+
+async def test_memory_is_blocks_facts_and_counts(api: Client, ann: Subject) -> None:
+    loaded = (await api.get(await known(api, ann))).json
+    listed = {
+        name: (await api.get(f"/subjects/{ann.id}/{name}")).json["items"]
+        for name in ("blocks", "facts")
+    }
+    assert loaded["blocks"] == listed["blocks"]
+    assert [block["text"] for block in loaded["blocks"]] == ["Flies twice a month."]
+    assert [fact["predicate"] for fact in loaded["facts"]] == ["a", "b"]
+    assert sorted(loaded["facts"], key=str) == sorted(listed["facts"], key=str)
+    counts = {"blocks": 1, "facts": 2, "assertions": 3, "episodes": 0}
+    assert loaded["counts"] == counts
+    profile = (await api.get(f"/subjects/{ann.id}")).json
+    assert {name: profile[name] for name in counts} == counts
+
+
+async def test_another_subjects_memory_is_absent(
+    api: Client, bound: Client, acme: Project, ann: Subject
+) -> None:
+    api.connect()
+    bob = subjects.find_or_create(acme.id, "bob")
+    path = await known(api, bob)
+    absent = await bound.get(f"/subjects/{acme.id}/memory")
+    assert (absent.status, absent.code) == (404, "not_found")
+    assert (await bound.get(path)).comparable == absent.comparable
+    own = (await bound.get(f"/subjects/{ann.id}/memory")).json
+    assert (own["blocks"], own["facts"], set(own["counts"].values())) == ([], [], {0})
+
+
+async def test_nobodys_memory_is_empty(api: Client, acme: Project) -> None:
+    await api.append("t-1", "hello")
+    nobody = subjects.anonymous(acme.id)
+    loaded = (await api.get(f"/subjects/{nobody.id}/memory")).json
+    assert (loaded["blocks"], loaded["facts"]) == ([], [])
+    assert loaded["counts"]["episodes"] == len(loaded["episodes"]) == 1
+
+
+async def test_who_makes_a_thread_of_nobody_beside_subjects_is_warned(
+    api: Client, bound: Client, foreign: Client, ann: Subject
+) -> None:
+    """Once: when it is made, and not whose key is of somebody."""
+    made = await api.put("/threads/t-1")
+    assert (made.status, made.json["warnings"]) == (201, ["anonymous_bucket"])
+    for other in (
+        await api.put("/threads/t-1"),
+        await api.put("/threads/t-2", {"user_id": "ann"}),
+        await bound.put("/threads/t-3"),
+        await foreign.put("/threads/t-1"),
+    ):
+        assert other.status < 300
+        assert "warnings" not in other.json
