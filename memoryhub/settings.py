@@ -73,6 +73,8 @@ class Environment(BaseSettings):
     MEMORYHUB_MODEL_NAME: str = ""
     MEMORYHUB_MODEL_KEY: str = ""
     MEMORYHUB_MODEL_KEY_FILE: Path | None = None
+    #: Of one project, questions and answers together.
+    MEMORYHUB_MODEL_DAILY_TOKENS: int = Field(default=1_000_000, ge=1)
     MEMORYHUB_LEAN_API: bool = True
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
     MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
@@ -168,6 +170,7 @@ SSO_CLIENT_SECRET = _sso_secret()
 SSO = bool(SSO_CLIENT_SECRET)
 SSO_MFA = ENV.MEMORYHUB_SSO_MFA
 MODEL = _model()
+MODEL_DAILY_TOKENS = ENV.MEMORYHUB_MODEL_DAILY_TOKENS
 
 # Where things lie
 

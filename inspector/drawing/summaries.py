@@ -296,6 +296,7 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "thread.retired": _retired,
     "run.recorded": _run,
     "exchange.consolidated": _exchange,
+    "exchange.retried": lambda body: f"from slot {body['begin']:,} on, once more",
     "import.advanced": _import,
     "page.created": _page,
     "page.updated": _updated,

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -17,6 +18,7 @@ from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.threads import retention
 from memoryhub.queries.threads.retention import Horizon
 from memoryhub.services.access import projects
@@ -136,8 +138,17 @@ def _expire(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
     return _page(request, visitor, lasting=again, refusal=again.refusal)
 
 
+def _consolidate(request: HttpRequest, visitor: Visitor) -> None:
+    auto = request.POST["consolidate"] == "auto"
+    projects.consolidate(visitor.project, auto=auto, actor=visitor.actor)
+
+
 #: What saves a form, by a field that it alone has.
-_FORMS = {policy.FIELD: _keep, lifetimes.GRACE: _expire}
+_FORMS = {
+    policy.FIELD: _keep,
+    lifetimes.GRACE: _expire,
+    "consolidate": _consolidate,
+}
 
 
 def _number(text: str) -> int:
@@ -164,6 +175,9 @@ def _page(
         ),
         "lasting": lasting or lifetimes.of(saved),
         "was": policy.text(saved.retention_idle_days),
+        "model": settings.MODEL.host if settings.MODEL else "",
+        "daily": settings.MODEL_DAILY_TOKENS,
+        "used": model_use.get_use(saved.id, now=clock.now()),
     }
     return shell.page(
         request,

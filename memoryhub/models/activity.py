@@ -44,6 +44,11 @@ class ProjectHour(models.Model):
     within_500 = models.BigIntegerField(default=0)
     within_1000 = models.BigIntegerField(default=0)
     slower = models.BigIntegerField(default=0)
+    #: What the language model was asked here, those that it did not answer, and the
+    #: tokens of questions and answers.
+    model_calls = models.BigIntegerField(default=0)
+    model_failures = models.BigIntegerField(default=0)
+    model_tokens = models.BigIntegerField(default=0)
 
     privacy = Privacy(
         holds=fields(
@@ -51,7 +56,8 @@ class ProjectHour(models.Model):
             time="at",
             number="minutes events turns tokens prefix_tokens exchanges"
             " faulted_exchanges faults refaults within_1 within_2 within_5 within_10"
-            " within_20 within_50 within_100 within_200 within_500 within_1000 slower",
+            " within_20 within_50 within_100 within_200 within_500 within_1000 slower"
+            " model_calls model_failures model_tokens",
         ),
     )
 

@@ -29,6 +29,11 @@ class Project(models.Model):
         #: All of them are erased, and its key is destroyed.
         DELETED = "deleted"
 
+    class Consolidate(models.TextChoices):
+        #: Agents and operators assert what is to be remembered.
+        MANUAL = "manual"
+        AUTO = "auto"
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = NameField(max_length=MAX_SLUG, unique=True)
     created_at = models.DateTimeField()
@@ -43,6 +48,10 @@ class Project(models.Model):
     #: How long after its latest expiry a value stays in history; None: for good.
     expired_value_grace_seconds = models.IntegerField(
         null=True, default=EXPIRED_VALUE_GRACE_SECONDS
+    )
+    #: Whether the language model is asked for facts of exchanges that are over.
+    consolidate = models.CharField(
+        max_length=6, choices=Consolidate.choices, default=Consolidate.MANUAL
     )
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
     #: Why it is deleted, as its erasures say; empty while it is not.
@@ -59,7 +68,7 @@ class Project(models.Model):
             id_word="deletion_actor",
             # It outlives what the project held, so that this can be proved.
             title="slug",
-            word="create_on_write state deletion_reason",
+            word="create_on_write consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",
             time="created_at deletion_at deleted_at",

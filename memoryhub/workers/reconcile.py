@@ -32,6 +32,7 @@ from memoryhub.workers import (
     stats,
     sweeping,
 )
+from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.loops import Loop
 from memoryhub.workers.overview import activity, unhealthy
@@ -100,6 +101,8 @@ class Reconciler:
     eraser: Eraser = field(default_factory=Eraser)
     #: As well: it reads everything that there is.
     scanner: Scanner = field(default_factory=Scanner)
+    #: And it, which waits for the model.
+    consolidator: Consolidator = field(default_factory=Consolidator)
     _due: dict[str, float] = field(default_factory=dict)
     _loop: Loop = field(init=False)
 
@@ -117,12 +120,14 @@ class Reconciler:
         self._loop.start()
         self.eraser.start()
         self.scanner.start()
+        self.consolidator.start()
 
     def stop(self) -> None:
         """Finish the task at hand, give the lease up. The writer must still run."""
         self._loop.stopped.set()
         self.eraser.stop()
         self.scanner.stop()
+        self.consolidator.stop()
         self._loop.stop()
 
     def wait(self) -> None:
@@ -166,6 +171,7 @@ class Reconciler:
             for name, count in self.round().items():
                 done[name] = done.get(name, 0) + count
         done["erasures"] = self.eraser.round()
+        done["consolidation"] = self.consolidator.round()
         done["scans"] = self.scanner.round()
         if done["scans"]:
             # What waited for the night has its receipt at once.

@@ -6,27 +6,21 @@ beat beside it keeps its lease; whoever loses that, or is stopped, gives the sca
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
 
 from django.db import connections
 
 from memoryhub.models.server.clock import clock
-from memoryhub.models.server.ids import uuid7
 from memoryhub.services.forget import night_scans
 from memoryhub.services.forget.maintenance import maintenance
-from memoryhub.workers import leases
+from memoryhub.workers.leases import BEAT_SECONDS, Held
 from memoryhub.workers.loops import Loop
 
 LEASE = "scan"
 #: How often it is looked whether one is due.
 POLL_SECONDS = 60.0
-#: Between two beats; a lease lives three times as long.
-BEAT_SECONDS = 10.0
 
 
 class GivenUpError(Exception):
@@ -37,13 +31,13 @@ class GivenUpError(Exception):
 class Scanner:
     """Scans at night, until it is stopped."""
 
-    holder: UUID = field(default_factory=uuid7)
     clock: Callable[[], datetime] = clock.now
     beat_seconds: float = BEAT_SECONDS
-    _lost: threading.Event = field(default_factory=threading.Event)
+    _lease: Held = field(init=False)
     _loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
+        self._lease = Held(name=LEASE, clock=self.clock, beat_seconds=self.beat_seconds)
         self._loop = Loop(
             name="scanner",
             worker=LEASE,
@@ -68,18 +62,18 @@ class Scanner:
         # Whoever replays what a restore brought back is alone with it.
         if clock.skewed or maintenance.waiting:
             return 0
-        if not night_scans.due(self.clock()) or not self._hold():
+        if not night_scans.due(self.clock()) or not self._lease.take():
             return 0
         try:
             # Another process may have made it while the lease was still its own.
             if not night_scans.due(self.clock()):
                 return 0
-            with self._beating():
+            with self._lease.beating():
                 return len(night_scans.run(self._go_on))
         except GivenUpError:
             return 0
         finally:
-            leases.release(LEASE, holder=self.holder, now=self.clock())
+            self._lease.release()
 
     def _look(self) -> None:
         try:
@@ -89,33 +83,5 @@ class Scanner:
             connections.close_all()
 
     def _go_on(self, _: int) -> None:
-        if self._loop.stopped.is_set() or self._lost.is_set():
+        if self._loop.stopped.is_set() or self._lease.lost.is_set():
             raise GivenUpError
-
-    @contextmanager
-    def _beating(self) -> Iterator[None]:
-        """Keep the lease, on a connection that no cursor of the scan is open on."""
-        self._lost.clear()
-        beat = Loop(
-            name="scanner-beat",
-            worker=LEASE,
-            work=self._beat,
-            pause=lambda: self.beat_seconds,
-        )
-        beat.start()
-        try:
-            yield
-        finally:
-            beat.stop()
-
-    def _beat(self) -> None:
-        """Keep the lease; unless that could be done the scan is given up."""
-        held = False
-        try:
-            held = self._hold()
-        finally:
-            if not held:
-                self._lost.set()
-
-    def _hold(self) -> bool:
-        return leases.hold(LEASE, holder=self.holder, now=self.clock())

@@ -71,11 +71,11 @@ def test_whoever_is_stopped_gives_it_up(ann: Subject, night: datetime) -> None:
 
 def test_whoever_loses_the_lease_gives_it_up(ann: Subject, night: datetime) -> None:
     mine = Scanner(clock=lambda: night, beat_seconds=0.01)
-    assert leases.hold(LEASE, holder=mine.holder, now=night)
-    with mine._beating():
+    assert leases.hold(LEASE, holder=mine._lease.holder, now=night)
+    with mine._lease.beating():
         mine._go_on(1)
         Lease.objects.filter(name=LEASE).update(holder=uuid4())
-        assert mine._lost.wait(30)
+        assert mine._lease.lost.wait(30)
         with pytest.raises(GivenUpError):
             mine._go_on(1)
 

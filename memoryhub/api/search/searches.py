@@ -172,7 +172,7 @@ class FactToldOut(Out):
         description="Null: until something else is known."
     )
     confidence: float | None
-    confirmations: int
+    confirmations: int = Field(description="Assertions that say so.")
 
 
 class HitOut(Out):
@@ -317,7 +317,7 @@ def _answer(agent: Agent, found: SearchResult, body: SearchFields) -> HttpRespon
     return rendered(out)
 
 
-def _told(fact: Fact) -> FactToldOut:
+def _fact(fact: Fact) -> FactToldOut:
     return FactToldOut(
         id=fact.seq,
         valid_from=fact.begin,
@@ -333,7 +333,7 @@ def _hit(agent: Agent, hit: Hit, *, explain: bool) -> HitOut:
         thread=agent.calls(hit.thread_name),
         excerpt=hit.excerpt.text,
         matches=hit.excerpt.matches,
-        fact=None if hit.fact is None else _told(hit.fact),
+        fact=None if hit.fact is None else _fact(hit.fact),
         marks=hit.marks or None,
         why=[MatchedOut.model_validate(each) for each in hit.why] if explain else None,
     )

@@ -71,6 +71,9 @@ class HourRow(NamedTuple):
     within_500: int
     within_1000: int
     slower: int
+    model_calls: int
+    model_failures: int
+    model_tokens: int
 
 
 class RefusalRow(NamedTuple):
@@ -97,6 +100,7 @@ class Refusal(NamedTuple):
 
 _FIGURES: Final = HourRow._fields[3:]
 _FASTEST: Final = _FIGURES.index("within_1")
+_MODEL: Final = _FIGURES.index("model_calls")
 
 
 class Activity:
@@ -156,6 +160,14 @@ class Activity:
             for project, seconds in took:
                 column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
                 self._hours[project, minute][column] += 1
+
+    def model_asked(self, project: UUID, tokens: int, *, failed: bool = False) -> None:
+        """Count what the language model was asked, and whether it did not answer."""
+        with self._lock:
+            figures = self._hours[project, _minute()]
+            figures[_MODEL] += 1
+            figures[_MODEL + 1] += failed
+            figures[_MODEL + 2] += tokens
 
     def refused(self, project: UUID, code: str, place: Place) -> None:
         """Count a refusal; of a thread, if it is told which."""

@@ -1,6 +1,6 @@
 """Consolidation: what was learnt of an exchange, written once whatever races.
 
-Pure. `consolidate` decides, `consolidated` folds. The command says what it was made on:
+Pure. Verbs decide, participles fold. The command says what it was made on:
 how far its thread was, or how often the exchange had failed; another state refuses it.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from memoryhub.errors import StaleError
+from memoryhub.errors import NotFoundError, StaleError
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.knowledge import facts
 from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import Decide, Part
 from memoryhub.kernel.state.bodies import Count, Event, Instant, Token
 from memoryhub.kernel.state.knowledge import Consolidated, FailedExchange
 from memoryhub.kernel.state.state import ThreadState
@@ -43,6 +43,18 @@ class ExchangeConsolidated(Event):
     failed: Failure | None = None
     #: When it is due again; None with a failure: it was given up.
     retry_at: Instant | None = None
+    #: Of the model, which was given the exchange.
+    host: Token | None = None
+
+
+class ExchangeRetried(Event):
+    """An operator wants a failed exchange to be asked once more."""
+
+    event_type = "exchange.retried"
+
+    thread: Token
+    begin: Count
+    retry_at: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,16 @@ class Consolidate(Command):
     tokens_out: int = 0
     failed: Failure | None = None
     retry_at: datetime | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryExchange(Command):
+    """Have a failed exchange asked once more, even if it was given up."""
+
+    thread: str
+    begin: int
+    retry_at: datetime
 
 
 def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> None:
@@ -87,6 +109,22 @@ def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> N
             tokens_out=command.tokens_out,
             failed=command.failed,
             retry_at=command.retry_at,
+            host=command.host,
+        )
+    )
+
+
+def retry(decision: Decision, command: RetryExchange, pages: PageTable) -> None:
+    """Have it asked once more. Emits exchange.retried.
+
+    Raises NotFoundError where no such exchange has failed.
+    """
+    held = decision.state.knowledge.consolidated.get(command.thread, Consolidated())
+    if held.find(command.begin) is None:
+        raise NotFoundError
+    decision.emit(
+        ExchangeRetried(
+            thread=command.thread, begin=command.begin, retry_at=command.retry_at
         )
     )
 
@@ -101,6 +139,21 @@ def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState
         failed.append(FailedExchange(event.begin, event.to, attempts, event.retry_at))
     now = Consolidated(max(held.to, event.to), tuple(sorted(failed, key=_begin)))
     threads = knowledge.consolidated.insert(event.thread, now)
+    hosts = knowledge.hosts
+    if event.host is not None and event.host not in hosts:
+        hosts = tuple(sorted((*hosts, event.host)))
+    knowledge = knowledge._replace(consolidated=threads, hosts=hosts)
+    return state._replace(knowledge=knowledge)
+
+
+def retried(state: ThreadState, event: ExchangeRetried) -> ThreadState:
+    knowledge = state.knowledge
+    held = knowledge.consolidated[event.thread]
+    failed = tuple(
+        each._replace(retry_at=event.retry_at) if each.begin == event.begin else each
+        for each in held.failed
+    )
+    threads = knowledge.consolidated.insert(event.thread, held._replace(failed=failed))
     return state._replace(knowledge=knowledge._replace(consolidated=threads))
 
 
@@ -108,8 +161,12 @@ def _begin(failed: FailedExchange) -> int:
     return failed.begin
 
 
+_COMMANDS: dict[type[Command], Decide] = {
+    Consolidate: consolidate,
+    RetryExchange: retry,
+}
 PART = Part(
-    commands={Consolidate: consolidate},
-    home=frozenset({Consolidate}),
-    events={ExchangeConsolidated: consolidated},
+    commands=_COMMANDS,
+    home=frozenset(_COMMANDS),
+    events={ExchangeConsolidated: consolidated, ExchangeRetried: retried},
 )

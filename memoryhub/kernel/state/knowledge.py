@@ -75,6 +75,8 @@ class Knowledge(NamedTuple):
     configured: HashTrieMap[int, Cardinality | None] = HashTrieMap()
     #: By the id of a thread of the subject.
     consolidated: HashTrieMap[str, Consolidated] = HashTrieMap()
+    #: Of the models that were given exchanges, sorted.
+    hosts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.size > 0
@@ -103,6 +105,8 @@ class Knowledge(NamedTuple):
                 thread: each.to_json()
                 for thread, each in sorted(listed(self.consolidated))
             }
+        if self.hosts:
+            plain["hosts"] = [*self.hosts]
         return plain
 
     @classmethod
@@ -118,4 +122,5 @@ class Knowledge(NamedTuple):
                     for thread, each in plain.get("consolidated", {}).items()
                 }
             ),
+            tuple(plain.get("hosts", ())),
         )

@@ -12,6 +12,7 @@ from memoryhub.journal.writing.uses import recipient_name, uses
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.replay import states
 
 #: More than that are told by their number alone.
 _LISTED = 1_000
@@ -20,12 +21,18 @@ _AT_ONCE = 100
 
 
 def list_recipients(subject: UUID) -> list[str]:
-    """List keys that were given any, export takers and importing projects, sorted.
+    """List keys that were given any, export takers, importing projects and models.
 
-    As `key:<prefix>`, `export:<actor>`, `project:<id>`. To be asked while its key still
-    opens: nobody can tell its entries of the audit log apart after that.
+    As `key:<prefix>`, `export:<actor>`, `project:<id>`, `model:<host>`. To be asked
+    while its key still opens: nobody can tell its entries of the audit log apart after
+    that.
     """
-    found = {*_readers(subject), *_exporters(subject), *_importers(subject)}
+    found = {
+        *_readers(subject),
+        *_exporters(subject),
+        *_importers(subject),
+        *_models(subject),
+    }
     return sorted(found)[:_LISTED]
 
 
@@ -45,6 +52,14 @@ def _exporters(subject: UUID) -> Iterator[str]:
     rows = AuditEntry.objects.filter(subject=pseudonym, action="subject.exported")
     for kind, ref in rows.values_list("actor_kind", "actor_ref").distinct():
         yield f"export:{kind}:{ref}" if ref else f"export:{kind}"
+
+
+def _models(subject: UUID) -> Iterator[str]:
+    """Hosts of the language models that were asked what was said."""
+    home = Thread.objects.filter(subject=subject, home=True).first()
+    if home is not None:
+        for host in states.state_of(home).knowledge.hosts:
+            yield f"model:{host}"
 
 
 def _importers(subject: UUID) -> Iterator[str]:

@@ -114,6 +114,19 @@ def keep(project: Project, *, idle_days: int | None, actor: str = COMMAND) -> No
     _change(project, ["retention_idle_days"], actor=actor)
 
 
+def consolidate(project: Project, *, auto: bool, actor: str = COMMAND) -> None:
+    """Have the language model asked for facts of what was said, or no longer.
+
+    The worker acts on it within ten seconds, wherever a model is configured; what was
+    said before is asked as well.
+    """
+    project.consolidate = (
+        project.Consolidate.AUTO if auto else (project.Consolidate.MANUAL)
+    )
+
+    _change(project, ["consolidate"], actor=actor)
+
+
 def require_idle_days(idle_days: int | None) -> None:
     """Raise InvalidError unless something may be kept for so many days."""
     if idle_days is not None and not 1 <= idle_days <= MOST_IDLE_DAYS:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 from memoryhub.errors import (
     InvalidError,
+    NotFoundError,
     StaleError,
     SubjectFullError,
     TimelineFullError,
@@ -28,6 +30,7 @@ from memoryhub.kernel.knowledge.consolidation import (
     RETRIES,
     Consolidate,
     Failure,
+    RetryExchange,
 )
 from memoryhub.kernel.knowledge.facts import FactAsserted, NewFact
 from memoryhub.kernel.messages.words import content_words
@@ -81,6 +84,8 @@ class Reply(Protocol):
 
 #: Asks the model. Raises ModelError.
 Ask = Callable[[Sequence[Message]], Reply]
+#: Statuses by which a provider refuses an exchange, and not us.
+_REFUSED: Final = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,32 @@ def find_due(thread: Thread, *, now: datetime) -> Due | None:
     return _due(subject, thread, found, held, 0)
 
 
+def retry(
+    subject: Subject, thread: UUID, begin: int, *, now: datetime, actor: str
+) -> Receipt:
+    """Have an exchange that failed asked once more, even if it was given up.
+
+    Raises NotFoundError where none failed that begins there.
+    """
+    if find_home(subject) is None:
+        raise NotFoundError
+    command = RetryExchange(thread=str(thread), begin=begin, retry_at=now)
+    return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
+
+
+def find_next(thread: Thread, *, now: datetime) -> datetime | None:
+    """Return when the thread is to be looked at again if nobody writes to it.
+
+    When its exchange will be over, or a failed one is due again. A few queries.
+    """
+    held = _held(thread.subject, thread)
+    again = [each.retry_at for each in held.failed if each.retry_at is not None]
+    found = episodes.get_next(thread, held.to, now=now)
+    if found is not None and thread.status == Thread.Status.OPEN:
+        again.append(found.ended_at + episodes.SILENCE)
+    return min(again, default=None)
+
+
 def _due(
     subject: Subject, thread: Thread, found: Episode, held: Consolidated, attempts: int
 ) -> Due:
@@ -133,14 +164,16 @@ def _held(subject: Subject, thread: Thread) -> Consolidated:
     return state.knowledge.consolidated.get(str(thread.id), Consolidated())
 
 
-def consolidate(due: Due, ask: Ask) -> Receipt | None:
+def consolidate(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
     """Ask the model for the facts of an exchange, and write them or that it failed.
 
     None if somebody else has done it, or anything of the subject was erased meanwhile:
-    then nothing is written. Raises SubjectErasedError, SubjectRestrictedError.
+    then nothing is written. Nor is where the model is away, whatever it is asked:
+    raises ModelError then. Raises SubjectErasedError, SubjectRestrictedError. `host` is
+    the model's, which is noted as a recipient.
     """
     try:
-        return _written(due, _command(due, ask))
+        return _written(due, replace(_command(due, ask), host=host))
     except (StaleError, InvalidError):
         # What it was learnt from is gone, or is not what it was.
         return None
@@ -172,13 +205,21 @@ def _command(due: Due, ask: Ask) -> Consolidate:
                 _message("assistant", reply.text),
                 _message("user", AGAIN),
             ]
-    except ModelError:
+    except ModelError as wrong:
+        if _is_away(wrong):
+            raise
         return _failed(command, "no_model")
     if answer is None:
         return _failed(command, "no_answer")
     made = _facts(due, answer.claims)
     dropped = answer.dropped + len(answer.claims) - len(made)
     return replace(command, facts=made, dropped=dropped)
+
+
+def _is_away(wrong: ModelError) -> bool:
+    """Whether it would have answered nothing else either."""
+    refuses_us = wrong.reason == "refused" and wrong.status not in _REFUSED
+    return wrong.reason in ("unreachable", "busy") or refuses_us
 
 
 def _failed(command: Consolidate, why: Failure) -> Consolidate:

@@ -240,7 +240,7 @@ def test_settings_cost_the_same_whatever_there_is(
     for n in range(size):
         factories.make_thread(agent, f"t-{n}")
     owner.get(SETTINGS)
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):
         assert owner.get(SETTINGS, {"retention_idle_days": "1"}).status_code == 200
 
 

@@ -182,7 +182,7 @@ def the_stories_are_told(folder: Path) -> None:
     what_was_hidden_is_brought_along(folder)
 
 
-def comes_true(check: Callable[[], None]) -> None:
+def comes_true(check: Callable[[], object]) -> None:
     """Wait until it holds: how soon depends on the machine."""
     end = time.monotonic() + COMMAND_SECONDS
     while time.monotonic() < end:

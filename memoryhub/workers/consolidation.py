@@ -1,0 +1,184 @@
+"""Consolidation in the background: exchanges that are over are asked of the model.
+
+In a thread of its own, for an answer may take a minute, by one process of all. What it
+knows of threads is in memory alone: who begins looks through all of them, and the home
+threads say what was asked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from importlib import import_module
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import connections
+
+from memoryhub import journal
+from memoryhub.errors import Refusal
+from memoryhub.errors.trouble import ModelError
+from memoryhub.journal.writing.activity import activity
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import Thread
+from memoryhub.queries.episodes import pending
+from memoryhub.queries.knowledge import model_use
+from memoryhub.services.forget.maintenance import maintenance
+from memoryhub.services.knowledge import consolidations
+from memoryhub.services.knowledge.consolidations import Ask, Due, Message, Reply
+from memoryhub.workers.leases import Held
+from memoryhub.workers.loops import Loop
+
+log = structlog.get_logger()
+
+LEASE = "consolidation"
+POLL_SECONDS = 10.0
+#: By how much the time that lists sort by may lag behind what was written.
+LAG = timedelta(minutes=2)
+#: How long nobody is asked while the model is away, or a project's day is used up.
+AWAY, USED_UP = timedelta(minutes=1), timedelta(minutes=10)
+
+
+def model() -> Ask | None:
+    """Return what asks the configured model; None without one."""
+    if settings.MODEL is None:
+        return None
+    # It needs an extra that nobody has who needs no model.
+    client = import_module("memoryhub.services.model_client")
+    ask: Ask = client.ModelClient(settings.MODEL).ask
+    return ask
+
+
+@dataclass(slots=True, kw_only=True)
+class Consolidator:
+    """Asks for what is due, round after round, until it is stopped."""
+
+    clock: Callable[[], datetime] = clock.now
+    ask: Ask | None = field(default_factory=model)
+    _lease: Held = field(init=False)
+    _loop: Loop = field(init=False)
+    #: When it began to look the last time, and who is to be looked at again by when.
+    _looked: datetime | None = None
+    _again: dict[UUID, datetime] = field(default_factory=dict)
+    _rests_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._lease = Held(name=LEASE, clock=self.clock)
+        self._loop = Loop(
+            name="consolidator",
+            worker=LEASE,
+            work=self._work,
+            pause=lambda: POLL_SECONDS,
+        )
+
+    def start(self) -> None:
+        """Loop in a thread of its own, if there is a model to ask."""
+        if self.ask is not None:
+            self._loop.start()
+
+    def stop(self) -> None:
+        """Finish the exchange at hand. The writer must still run."""
+        self._loop.stop()
+
+    def round(self) -> int:
+        """Ask what is due, if the lease is ours; how many exchanges were asked."""
+        now = self.clock()
+        rests = self._rests_until is not None and now < self._rests_until
+        if self.ask is None or clock.skewed or maintenance.waiting or rests:
+            return 0
+        found = self._find(now)
+        if not found or not self._lease.take():
+            return 0
+        try:
+            with self._lease.beating():
+                return self._ask_all(found)
+        finally:
+            self._lease.release()
+
+    def _work(self) -> None:
+        try:
+            self.round()
+        finally:
+            connections.close_all()
+
+    def _find(self, now: datetime) -> list[UUID]:
+        """Threads that moved since the last look, and those that are due again."""
+        due = [thread for thread, at in self._again.items() if at <= now]
+        since = self._looked and self._looked - LAG
+        found = [*pending.iter_threads(since=since, also=due)]
+        for thread in due:
+            del self._again[thread]
+        self._again |= dict.fromkeys(found, now)
+        self._looked = now
+        return found
+
+    def _ask_all(self, found: list[UUID]) -> int:
+        """One exchange of each thread after the other, so that none waits for all."""
+        left, count = deque(found), 0
+        while left and not (self._loop.stopped.is_set() or self._lease.lost.is_set()):
+            thread = left.popleft()
+            try:
+                done = self._ask_next(thread)
+            except ModelError as away:
+                log.warning("model.away", code=away.reason)
+                self._rests_until = self.clock() + AWAY
+                break
+            except Refusal:
+                # Restricted or erased meanwhile: it is looked at when it moves.
+                self._again.pop(thread, None)
+                continue
+            count += done
+            if done:
+                left.append(thread)
+        return count
+
+    def _ask_next(self, thread: UUID) -> bool:
+        """Ask the thread's next exchange; False when none is due by now."""
+        now = self.clock()
+        row = Thread.objects.select_related("project", "subject").get(id=thread)
+        due = consolidations.find_due(row, now=now)
+        if due is None:
+            later = consolidations.find_next(row, now=now)
+            self._again.pop(thread, None)
+            if later is not None:
+                self._again[thread] = later
+            return False
+        if self._is_used_up(row.project_id, now):
+            self._again[thread] = now + USED_UP
+            return False
+        assert self.ask is not None
+        asking = _Counted(self.ask, due)
+        consolidations.consolidate(due, asking, host=host())
+        return True
+
+    def _is_used_up(self, project: UUID, now: datetime) -> bool:
+        """Whether a project has no tokens left of its day."""
+        journal.run(activity.flush)
+        spent = model_use.get_use(project, now=now).tokens
+        return spent >= settings.MODEL_DAILY_TOKENS
+
+
+def host() -> str | None:
+    """Return whom exchanges are given to."""
+    return settings.MODEL.host if settings.MODEL else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Asks, and counts it for the project."""
+
+    ask: Ask
+    due: Due
+
+    def __call__(self, messages: Sequence[Message]) -> Reply:
+        project = self.due.thread.project_id
+        try:
+            reply = self.ask(messages)
+        except ModelError:
+            activity.model_asked(project, 0, failed=True)
+            raise
+        activity.model_asked(project, reply.tokens_in + reply.tokens_out)
+        return reply

@@ -1,0 +1,149 @@
+"""The consolidator: what is said is asked of a model, by whatever project wants it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from memoryhub import journal
+from memoryhub.journal.writing.activity import activity
+from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.episodes import pending
+from memoryhub.queries.episodes.pending import Pending
+from memoryhub.queries.knowledge import model_use
+from memoryhub.queries.people import recipients
+from memoryhub.services.access import projects
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import restrictions
+from memoryhub.workers.consolidation import Consolidator, model
+from tests.cast import forgetting, scripted_model
+from tests.cast.factories import append, make_thread
+from tests.cast.knowing import every
+from tests.cast.scripted_model import Reply, ScriptedModel, saying
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Running = Callable[..., Consolidator]
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedModel]:
+    with scripted_model.running() as running:
+        yield running
+
+
+@pytest.fixture
+def start(acme: Project, scripted: ScriptedModel, settings: Any) -> Running:
+    """A consolidator whose model answers so, in a project that wants it."""
+    settings.MODEL = scripted.settings
+    projects.consolidate(acme, auto=True)
+
+    def started(*script: Reply) -> Consolidator:
+        scripted.script += script
+        return Consolidator(ask=model())
+
+    return started
+
+
+def learnt(*values: str) -> Reply:
+    claims = [{"entity": "user", "predicate": "likes", "value": v} for v in values]
+    return saying(json.dumps(claims), prompt_tokens=90, completion_tokens=10)
+
+
+def ann(agent: Agent, *threads: str) -> Subject:
+    for name in threads:
+        make_thread(agent, name, user_id="ann")
+        append(agent, name, f"First {name}.", f"Then {name}.")
+    return forgetting.of(agent, "ann")
+
+
+def values(subject: Subject) -> set[str]:
+    return {fact.value for fact in every(subject)}
+
+
+def test_what_is_over_is_asked_and_what_goes_on_waits(
+    agent: Agent, scripted: ScriptedModel, start: Running
+) -> None:
+    subject = ann(agent, "one", "two")
+    append(agent, "nobody", "Who am I?", "Nobody.")
+    worker = start(learnt("tea"), learnt("rye"))
+    assert worker.round() == 2
+    assert values(subject) == {"tea", "rye"}
+    assert pending.count(subject) == Pending(2, 0, 0)
+    assert worker.round() == 0
+    with time_machine.travel(clock.now() + timedelta(minutes=11)):
+        scripted.script += [learnt("jazz"), learnt()]
+        assert worker.round() == 2
+    assert pending.count(subject) == Pending(0, 0, 0)
+    journal.run(activity.flush)
+    used = model_use.get_use(agent.project, now=clock.now())
+    assert (used.calls, used.tokens) == (4, 400)
+    assert f"model:127.0.0.1:{scripted.port}" in recipients.list_recipients(subject.id)
+
+
+def test_nobody_is_asked_of_whom_it_is_not_wanted(
+    agent: Agent, acme: Project, scripted: ScriptedModel, start: Running
+) -> None:
+    subject = ann(agent, "one")
+    projects.consolidate(acme, auto=False)
+    worker = start()
+    assert worker.round() == 0
+    projects.consolidate(acme, auto=True)
+    restrictions.restrict(subject.id, basis="accuracy_contested", actor="command")
+    assert Consolidator(ask=model()).round() == 0
+    assert scripted.asked == []
+
+
+def test_a_model_that_is_away_uses_up_no_attempt(
+    agent: Agent, scripted: ScriptedModel, start: Running
+) -> None:
+    subject = ann(agent, "one")
+    worker = start(Reply(status=401), Reply(deed="reset"))
+    now = clock.now()
+    for minutes in (0, 2):
+        with time_machine.travel(now + timedelta(minutes=minutes)):
+            assert worker.round() == 0
+            assert worker.round() == 0
+    assert len(scripted.asked) == 2
+    assert pending.count(subject) == Pending(2, 0, 0)
+    with time_machine.travel(now + timedelta(minutes=4)):
+        scripted.script += [learnt("tea")]
+        assert worker.round() == 1
+    assert values(subject) == {"tea"}
+
+
+def test_a_failed_exchange_comes_again_whoever_looks(
+    agent: Agent, scripted: ScriptedModel, start: Running
+) -> None:
+    subject = ann(agent, "one")
+    garbage = saying("I would rather not.")
+    assert start(garbage, garbage).round() == 1
+    assert pending.count(subject) == Pending(1, 1, 0)
+    with time_machine.travel(clock.now() + timedelta(seconds=61)):
+        scripted.script += [learnt("tea")]
+        # Another process, which was never told of it.
+        assert Consolidator(ask=model()).round() == 1
+    assert values(subject) == {"tea"}
+    assert pending.count(subject) == Pending(1, 0, 0)
+    (held,) = pending.held_of(subject).values()
+    assert held == Consolidated(to=1)
+
+
+def test_a_project_has_so_many_tokens_a_day(
+    agent: Agent, settings: Any, start: Running
+) -> None:
+    settings.MODEL_DAILY_TOKENS = 100
+    ann(agent, "one", "two")
+    worker = start(learnt("tea"), learnt("rye"))
+    assert worker.round() == 1
+    assert worker.round() == 0
+    with time_machine.travel(clock.now() + timedelta(days=2)):
+        assert worker.round() > 0
