@@ -88,7 +88,7 @@ def usage(_: list[str]) -> int:
 
 def demo(rest: list[str]) -> int:
     """Start the server with simulated agents and print a link to sign in."""
-    return uv_run(DEMO, "python", "manage.py", "demo", *rest)
+    return uv_run((*DEMO, "--extra", "llm"), "python", "manage.py", "demo", *rest)
 
 
 def serve(rest: list[str]) -> int:

@@ -38,6 +38,8 @@ QUIET = {
     "django.security": logging.CRITICAL,
     "django.server": logging.CRITICAL,
     "asyncio": logging.WARNING,
+    # A line for each question.
+    "httpx2": logging.WARNING,
     "py.warnings": logging.CRITICAL,
     # Whoever wanted the connection says that there is none.
     "psycopg.pool": logging.CRITICAL,

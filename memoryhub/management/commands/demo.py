@@ -8,6 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.management import logs, start
+from memoryhub.management.demo import model
 from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, stories
 from memoryhub.management.serving import server
 from memoryhub.management.terminal import Command as Base
@@ -28,6 +30,8 @@ PROJECT = "demo"
 FOLDER = Path(".memoryhub") / "demo"
 #: Of the configured instance; the demo has none of it.
 _CONFIGURED = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "MEMORYHUB_KEK_FILE")
+#: Nor is a real model asked of what nobody said.
+_MODEL = "MEMORYHUB_MODEL_"
 ONCE_SECONDS, ONCE_SPEED = 120.0, 12.0
 #: How long who has not written yet is waited for, on a busy machine.
 PATIENCE_SECONDS = 60.0
@@ -37,7 +41,8 @@ class Command(Base):
     help = (
         "Show MemoryHub at work: a server with six simulated agents that keep "
         "writing, and after 50 seconds the erasure of somebody they write about, in a "
-        "data folder of its own. No model, no network, no account."
+        "data folder of its own. Its model answers by patterns, on loopback: no "
+        "network, no account."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -71,9 +76,13 @@ class Command(Base):
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         own = {
-            name: text for name, text in os.environ.items() if name not in _CONFIGURED
+            name: text
+            for name, text in os.environ.items()
+            if name not in _CONFIGURED and not name.startswith(_MODEL)
         }
         own["MEMORYHUB_DATA"] = str(folder)
+        if find_spec("httpx2"):
+            own |= model.environment()
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.argv], own)  # noqa: S606  # ourselves
 
@@ -102,7 +111,7 @@ class Command(Base):
         ended = threading.Timer(seconds or 0, end)
         if seconds is not None:
             ended.start()
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), model.running(settings.MODEL):
             running.run(sockets=[bound])
         ended.cancel()
         stage.stop()
@@ -126,13 +135,15 @@ class Command(Base):
 
 def _at_home(folder: Path) -> bool:
     configured = any(os.environ.get(name) for name in _CONFIGURED)
-    return folder == settings.DATA_DIR and not configured
+    foreign = settings.MODEL is not None and settings.MODEL.name != model.NAME
+    return folder == settings.DATA_DIR and not configured and not foreign
 
 
 def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
     """The agents, with a project and keys of this run."""
     project = Project.objects.filter(slug=PROJECT).first()
     project = project or projects.create(PROJECT)
+    projects.consolidate(project, auto=settings.MODEL is not None)
     operators.ensure_default()
     run = ApiKey.objects.filter(project=project, name=OFFICER).count() + 1
     keys = {name: api_keys.create(project, name=name)[1] for name in WRITERS}

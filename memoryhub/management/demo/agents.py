@@ -30,7 +30,7 @@ from memoryhub.management.demo.messages import Exchange
 ANN = "ann@people.example"
 #: Of the concierge, one after the other. The first is forgotten and comes no more, so
 #: that each run has another.
-FIRST_GUEST, GUESTS = "bob", ("bea", "cyril", "dora")
+FIRST_GUEST, GUESTS = "bob", ("bea", "cyril")
 #: What is refused once a guest is being forgotten, and after that.
 FORGOTTEN = ("subject_restricted", "thread_erased", "subject_erased")
 
@@ -289,12 +289,16 @@ def concierges(life: Life) -> None:
 
 
 def _serve(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> None:
-    life.open_thread(
+    opened = life.open_thread(
         thread,
         user_id=user_of(name),
         scope={"agent_type": "concierge", "agent_instance": "front-desk"},
         labels={"vip": True},
+        # What this guest said in an earlier stay comes along by itself.
+        config={"recall": "subject"},
     )
+    subject = opened["subject_id"]
+    fresh = _greet(life, thread, subject, name)
     life.client.set_task(
         thread, status="running", description=f"The evenings of {name}"
     )
@@ -303,9 +307,55 @@ def _serve(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> No
         life.client.update_task(thread)
         life.client.set_key(thread, "table.held", {"wish": number}, ttl_seconds=20)
         life.write(thread, exchange, pause=1.1)
+        if fact := concierge.remembered(exchange):
+            life.client.append_to_block(thread, concierge.BLOCK, f"\n- {fact}")
+        if fresh and number == concierge.WISHES // 4:
+            _take_back(life, thread, subject)
+            _read_letter(life, subject, name)
         life.client.note(thread, f"wish {number}: {exchange[-1]['content']}")
         _change_of_mind(life, thread, number)
         life.rest(2.5)
+
+
+def _greet(life: Life, thread: str, subject: str, name: str) -> bool:
+    """Read what is known of the guest; True for a new one, of whom a block begins."""
+    if life.client.memory(subject)["blocks"]:
+        return False
+    life.client.put_block(
+        thread,
+        concierge.BLOCK,
+        text=f"{name.capitalize()} is a guest of the house.",
+        description=concierge.ABOUT,
+    )
+    welcome = [messages.user(concierge.MOVED), messages.assistant("Welcome.")]
+    life.write(thread, welcome, pause=1.1)
+    return True
+
+
+def _read_letter(life: Life, subject: str, name: str) -> None:
+    """What was said weeks ago is told late: what held since then is derived anew."""
+    letters = life.name(f"letters-{name}")
+    life.open_thread(letters, user_id=user_of(name), scope={"agent_type": "concierge"})
+    life.client.remember(
+        subject,
+        thread=letters,
+        input=concierge.LATE,
+        output="Thank you for the card; we will write there.",
+        occurred_at=(_now() - timedelta(days=concierge.LATE_DAYS)).isoformat(),
+    )
+    life.close(letters)
+
+
+def _take_back(life: Life, thread: str, subject: str) -> None:
+    """A guest is mistaken; what is taken back stays away, whoever reads it again."""
+    noted = messages.assistant("Noted.")
+    life.write(thread, [messages.user(concierge.MISTAKEN), noted], pause=1.1)
+    value = concierge.MISTAKEN.rpartition(" ")[2].strip(".")
+    fact = life.client.assert_fact(
+        thread, entity="user", predicate="phone_ends_in", value=value
+    )
+    life.write(thread, [messages.user(concierge.TAKEN_BACK), noted], pause=1.1)
+    life.client.retract(subject, fact)
 
 
 def _change_of_mind(life: Life, thread: str, number: int) -> None:

@@ -101,6 +101,32 @@ class Client:
         path = f"/threads/{thread}/checkpoints/{checkpoint}:restore"
         self.request("POST", path, {})
 
+    def put_block(self, thread: str, block: str, **body: Any) -> None:
+        """Write what stands in front of every request about this person."""
+        self.request("PUT", f"/threads/{thread}/blocks/{block}", body)
+
+    def append_to_block(self, thread: str, block: str, text: str) -> None:
+        body = {"text": text, "by": "tool"}
+        self.request("POST", f"/threads/{thread}/blocks/{block}/append", body)
+
+    def memory(self, subject: str) -> dict[str, Any]:
+        """What is known of a person: blocks, facts, episodes."""
+        return self.request("GET", f"/subjects/{subject}/memory", None)
+
+    def assert_fact(self, thread: str, **fact: Any) -> int:
+        """Claim something of a person; the number of the claim."""
+        seq: int = self.request("POST", f"/threads/{thread}/facts", fact)["seq"]
+        return seq
+
+    def retract(self, subject: str, fact: int) -> None:
+        """Take a fact back as wrong: no model can claim it again."""
+        path = f"/subjects/{subject}/facts/{fact}:retract"
+        self.request("POST", path, {"reason": "wrong"})
+
+    def remember(self, subject: str, **exchange: Any) -> None:
+        """Tell of an exchange that took place somewhere else."""
+        self.request("POST", f"/subjects/{subject}/episodes", exchange)
+
     def request(
         self, method: str, path: str, body: Any, *, request: str | None = None
     ) -> dict[str, Any]:

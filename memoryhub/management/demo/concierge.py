@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from random import Random
 
@@ -9,7 +10,26 @@ from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import Exchange, assistant, used, user
 
 #: Of one stay.
-WISHES = 24
+WISHES = 12
+#: What is kept in front of the concierge's model, and what belongs in it.
+BLOCK, ABOUT = "guest", "What the concierge keeps in mind of this guest."
+#: By which words of a guest the demo's model knows a fact: pattern, predicate, value.
+FACTS = (
+    (r"I moved to (\w+)\.", "lives_in", r"\1"),
+    (r"My new number ends in (\d\d)\.", "phone_ends_in", r"\1"),
+    (r"I take the train now", "travels_by", "train"),
+    (r"I eat fish again", "eats", "fish, but no meat"),
+    (r"I no longer eat meat", "eats", "no meat"),
+    (r"My birthday is on the (\d+)th", "birthday", r"the \1th"),
+    (r"I work from (\w+) on (\w+)s\.", "works_from", r"\1 on \2s"),
+    (r"Call me by my second name", "is_called_by", "the second name"),
+    (r"Nothing with nuts", "allergic_to", "nuts"),
+)
+#: What a new guest says first; what it takes back; and what it had written weeks
+#: before, which is told late.
+MOVED = "I moved to Trieste."
+MISTAKEN, TAKEN_BACK = "My new number ends in 99.", "No, 99 was never mine. Strike it."
+LATE, LATE_DAYS = "I moved to Ghent.", 21
 
 BANK: Bank = {
     "wish": [
@@ -67,6 +87,16 @@ BANK: Bank = {
         "Hm, all right.",
     ],
 }
+
+
+def remembered(exchange: Exchange) -> str:
+    """Return what the concierge called `remember` with; empty if it did not."""
+    for message in exchange:
+        for call in message.get("tool_calls") or ():
+            if call["function"]["name"] == "remember":
+                fact: str = json.loads(call["function"]["arguments"])["fact"]
+                return fact
+    return ""
 
 
 def wishes(chance: Random) -> Iterator[Exchange]:

@@ -34,6 +34,7 @@ def test_the_demo_runs_for_days(chromium: Browser, tmp_path: Path) -> None:
         comes_true(lambda: one_thrashes(page, home))
         comes_true(lambda: one_recalls_what_left(page, home))
         comes_true(lambda: one_is_forgotten(page, home))
+        comes_true(lambda: one_is_remembered(page, home))
         comes_true(lambda: names_are_short_stories(page, home))
         one_keeps_eight_pages_at_hand(page, home)
         comes_true(lambda: nobody_else_was_refused(page, home))
@@ -64,6 +65,17 @@ def one_is_forgotten(page: Page, home: str) -> None:
     assert "complete" in page.locator("main").inner_text()
     page.goto(f"{home}threads?q=concierge-bob")
     assert not page.get_by_role("link", name="concierge-bob", exact=True).count()
+
+
+def one_is_remembered(page: Page, home: str) -> None:
+    """Told late where it lived before, and what it took back stays struck out."""
+    page.goto(f"{home}threads/concierge-bea/facts")
+    lanes = page.locator("main").inner_text()
+    assert "lives_in" in lanes
+    assert {"Ghent", "Trieste"} <= {*page.locator(".lane text").all_text_contents()}
+    assert "1 retracted" in lanes
+    page.goto(f"{home}threads/concierge-bea/blocks")
+    assert "Bea is a guest of the house." in page.locator("main").inner_text()
 
 
 def names_are_short_stories(page: Page, home: str) -> None:

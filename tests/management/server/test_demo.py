@@ -32,6 +32,7 @@ from memoryhub.management.demo import (
     counter,
     desk,
     diary,
+    model,
     research,
     stage,
 )
@@ -180,6 +181,7 @@ def the_stories_are_told(folder: Path) -> None:
     the_agents_page(folder)
     the_promise_has_left(folder)
     what_was_hidden_is_brought_along(folder)
+    a_guest_is_remembered(folder)
 
 
 def comes_true(check: Callable[[], object]) -> None:
@@ -306,6 +308,33 @@ def what_was_hidden_is_brought_along(folder: Path) -> None:
     assert "slot-0" in brought
     assert referred[:1] == ["slot-0"]
     assert not events(folder, "diary")["page.faulted"]
+
+
+def a_guest_is_remembered(folder: Path) -> None:
+    """By facts; what was taken back stays away, and nothing is left of bob."""
+    with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
+        rows = database.execute(
+            "SELECT a.origin, a.retracted_seq, a.wrong, s.state "
+            "FROM memoryhub_assertion a "
+            "JOIN memoryhub_thread t ON t.id = a.thread_id "
+            "JOIN memoryhub_subject s ON s.id = t.subject_id"
+        ).fetchall()
+        learnt = database.execute(
+            "SELECT count(*) FROM memoryhub_event "
+            "WHERE type = 'exchange.consolidated' AND body NOT LIKE '%\"failed\"%'"
+        ).fetchone()
+    assert {state for *_, state in rows} == {"active"}
+    assert {"agent", "model"} <= {origin for origin, *_ in rows}
+    assert any(retracted and wrong for _, retracted, wrong, _ in rows)
+    assert learnt[0] > 5
+
+
+def test_its_model_finds_what_a_guest_says() -> None:
+    exchange = (
+        "| user: I moved to Porto. Nothing with nuts.\n| assistant: I moved to Cork."
+    )
+    found = [(each["predicate"], each["value"]) for each in model.claims(exchange)]
+    assert found == [("lives_in", "Porto"), ("allergic_to", "nuts")]
 
 
 def rates_fall_and_rise(folder: Path, thread: str) -> None:

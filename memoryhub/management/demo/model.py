@@ -1,0 +1,82 @@
+"""A language model of the demo's own, on loopback: it finds facts by patterns.
+
+It answers what consolidation asks as a real one would, over a real line, and knows
+nothing but what guests of the concierge say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from memoryhub.management.demo import concierge
+from memoryhub.model_settings import ModelSettings
+
+NAME: Final = "demo-by-patterns"
+#: No secret: nobody but this process listens there.
+KEY: Final = "demo"
+_USER = re.compile(r"^\| user: (.*)$", re.MULTILINE)
+
+
+def environment() -> dict[str, str]:
+    """Return the settings of a model at a port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    names = {"URL": url, "NAME": NAME, "KEY": KEY}
+    return {f"MEMORYHUB_MODEL_{name}": text for name, text in names.items()}
+
+
+@contextmanager
+def running(model: ModelSettings | None) -> Iterator[None]:
+    """Answer at the address of these settings, if they are the demo's own."""
+    if model is None or model.name != NAME:
+        yield
+        return
+    port = int(model.host.rpartition(":")[2])
+    with ThreadingHTTPServer(("127.0.0.1", port), _Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, name="demo-model")
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def claims(exchange: str) -> list[dict[str, Any]]:
+    """Return what an exchange tells of its user, line by line as it is given."""
+    return [
+        {"entity": "user", "predicate": predicate, "value": value, "confidence": 0.9}
+        for line in _USER.findall(exchange)
+        for pattern, predicate, worded in concierge.FACTS
+        for found in re.finditer(pattern, line)
+        if (value := found.expand(worded))
+    ]
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """One chat completion for each POST."""
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("Content-Length", 0))
+        question = json.loads(self.rfile.read(size))["messages"][-1]["content"]
+        text = json.dumps(claims(question), ensure_ascii=False)
+        message = {"role": "assistant", "content": text}
+        usage = {"prompt_tokens": size // 4, "completion_tokens": len(text) // 4}
+        answer = {"choices": [{"index": 0, "message": message}], "usage": usage}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name
+        """Say nothing: the demo's own log is read."""
