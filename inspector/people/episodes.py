@@ -40,7 +40,7 @@ _DAY = timedelta(days=1)
 #: What is said of an exchange, by what became of it, and how it is coloured.
 _STATES: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("not asked for facts yet", ""),
-    "consolidated": ("asked for facts", "ok"),
+    "consolidated": ("asked for facts: nothing to remember", ""),
     "failed": ("asked in vain, asked again soon", "attn"),
     "given_up": ("asked in vain, given up", "bad"),
 }

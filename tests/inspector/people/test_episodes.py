@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from memoryhub.kernel.threads.exchanges import ToolUse
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.episodes import pending
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import subjects
 from memoryhub.services.threads import episodes
 from memoryhub.services.threads.episodes import NewEpisode
 from tests.cast import factories
 from tests.inspector.conftest import Browser
+from tests.services.knowledge.test_consolidations import Model
 
 pytestmark = pytest.mark.django_db
 
@@ -93,3 +97,30 @@ def test_where_nothing_happened_the_call_stands_that_changes_it(
     text = page(browser, ann).content.decode()
     assert "Nothing happened yet" in text
     assert f"/api/v1/subjects/{ann.id}/episodes" in text
+
+
+def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
+    remember(agent, ann, "a", "I moved to Bergen.")
+    remember(agent, ann, "a", "I wear 42.")
+    consolidate(agent, "a", '[{"entity":"user","predicate":"town","value":"Bergen"}]')
+    consolidate(agent, "a", "I can't.", "Sorry.")
+    text = page(browser, ann).content.decode()
+    assert "town Bergen" in text
+    assert "asked in vain, asked again soon" in text
+    thread = factories.get_thread(agent, "a").id
+    path = f"/p/acme/subjects/{ann.id}/episodes/{thread}/4/retry"
+    assert browser("viewer").post(path).status_code == 403
+    assert browser("editor").post(path.replace("/4/", "/0/")).status_code == 404
+    assert browser("editor").post(path).status_code == 302
+    (failed,) = pending.held_of(ann)[str(thread)].failed
+    assert failed.retry_at is not None
+    assert failed.retry_at <= clock.now()
+
+
+def consolidate(agent: Agent, thread: str, *answers: str) -> None:
+    row = factories.get_thread(agent, thread)
+    due = consolidations.find_due(row, now=clock.now() + timedelta(minutes=11))
+    assert due is not None
+    consolidations.consolidate(due, Model(*answers))

@@ -218,7 +218,7 @@ def test_retraction_restores() -> None:
     assert after == before
 
 
-def test_retracted_as_wrong_stays_away_when_refed() -> None:
+def test_retracted_stays_away_when_refed() -> None:
     wrong = claim(1, "window", 0, retracted_seq=2, wrong=True)
     model = claim(3, "window", 1, by_model=True)
     assert live([wrong, model]) == []
