@@ -19,6 +19,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes import pending
 from memoryhub.queries.episodes.pending import Pending
 from memoryhub.queries.knowledge import model_use
+from memoryhub.queries.overview.checks import ServerCheck, list_checks
 from memoryhub.queries.people import recipients
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
@@ -147,3 +148,31 @@ def test_a_project_has_so_many_tokens_a_day(
     assert worker.round() == 0
     with time_machine.travel(clock.now() + timedelta(days=2)):
         assert worker.round() > 0
+
+
+def test_health_says_how_the_model_is(
+    agent: Agent, acme: Project, settings: Any, start: Running
+) -> None:
+    ann(agent, "one", "two")
+    assert start(learnt("tea"), learnt("rye")).round() == 2
+    journal.run(activity.flush)
+    assert (health(acme).tone, health(acme).figures["calls"]) == (None, 2)
+    settings.MODEL_DAILY_TOKENS = 150
+    assert health(acme).tone == "attn"
+    assert "used up" in health(acme).text
+    settings.MODEL_DAILY_TOKENS = 1_000
+    for _ in range(3):
+        activity.model_asked(acme.id, 0, failed=True)
+    journal.run(activity.flush)
+    assert health(acme).tone == "attn"
+    assert "in vain" in health(acme).text
+    settings.MODEL = None
+    assert not [
+        each for each in list_checks(acme, now=clock.now()) if each.key == "model"
+    ]
+
+
+def health(project: Project) -> ServerCheck:
+    project.refresh_from_db()
+    found = list_checks(project, now=clock.now())
+    return next(each for each in found if each.key == "model")

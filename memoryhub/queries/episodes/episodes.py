@@ -44,6 +44,8 @@ class Episode:
     input: SlotLine
     #: The last that the assistant said in words; None until it does.
     output: SlotLine | None
+    #: What the user and the assistant said, as far as it was read, in its order.
+    lines: tuple[SlotLine, ...]
     #: In their order, those in what was not read left out.
     tool_calls: tuple[tuple[SlotLine, ToolCall], ...]
     #: Of the slot after its last one.
@@ -247,6 +249,7 @@ def _episode(
         thread=span.thread,
         input=lines[0],
         output=spoken[-1] if spoken else None,
+        lines=tuple(lines),
         tool_calls=tuple(
             (line, call)
             for line in lines[1:]

@@ -6,14 +6,17 @@ the memory of people, in one list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
+
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget.erasures import LATE
+from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.threads.verdicts import Tone
 from memoryhub.queries.verify import health, privacy_checks
 from memoryhub.queries.verify.health import HealthCheck
@@ -63,6 +66,8 @@ def _seconds(time: timedelta) -> str:
     return f"limit {int(time.total_seconds())} s"
 
 
+#: Questions of a day that nobody answered, from which on they are spoken of.
+_IN_VAIN: Final = 3
 #: In the order they are shown. Erasures are looked at by project, below.
 _PARTS: Final[Mapping[str, _Part]] = MappingProxyType(
     {
@@ -143,6 +148,7 @@ def list_checks(
     guards = privacy_checks.list_checks(project, now=now, counted=counted)
     return (
         *(_of_part(name, parts[name], now) for name in _PARTS if name in parts),
+        *_of_model(project, now),
         *(_of_privacy(each) for each in guards),
     )
 
@@ -161,6 +167,33 @@ def _of_part(name: str, part: HealthCheck, now: datetime) -> ServerCheck:
         since=_since(part, now) if tone else None,
         # Whether the key file has a backup is a check of its own.
         figures={n: v for n, v in part.figures.items() if n != "backed_up"},
+    )
+
+
+def _of_model(project: Project, now: datetime) -> Iterator[ServerCheck]:
+    """The language model, where one is configured. One query."""
+    if settings.MODEL is None:
+        return
+    use = model_use.get_use(project.id, now=now)
+    wanted = project.consolidate == Project.Consolidate.AUTO
+    used_up = wanted and use.tokens >= settings.MODEL_DAILY_TOKENS
+    away = use.failures >= _IN_VAIN and use.failures * 2 > use.calls
+    text = "Asked what is to be remembered of exchanges that are over."
+    if used_up:
+        text = "This project has used up what it may ask in 24 hours; the rest waits."
+    elif away:
+        text = "Most questions are in vain; exchanges wait, and none is lost."
+    elif not wanted:
+        text = "Not asked in this project: its settings say so."
+    yield ServerCheck(
+        key="model",
+        title="Language model",
+        tone="attn" if used_up or away else None,
+        text=text,
+        fix="See whether it answers at its address." if away and not used_up else "",
+        limit=f"limit {settings.MODEL_DAILY_TOKENS:,} tokens in 24 hours",
+        set_in="MEMORYHUB_MODEL_DAILY_TOKENS",
+        figures={"host": settings.MODEL.host, **use._asdict()},
     )
 
 

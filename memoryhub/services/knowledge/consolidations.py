@@ -290,11 +290,11 @@ def _predicates(subject: Subject) -> list[str]:
 
 def _lines(due: Due) -> str:
     """The exchange, each line of it behind a bar, so that it ends nothing."""
-    episode = due.episode
-    texts = [("user", content_words(episode.input.content))]
-    texts += [("tool", call.name) for _, call in episode.tool_calls]
-    if episode.output is not None and not episode.output.erased:
-        texts.append(("assistant", content_words(episode.output.content)))
+    texts = list[tuple[str, str]]()
+    for line in due.episode.lines:
+        speaker = "user" if line.index == due.episode.input.index else "assistant"
+        if not line.erased and (words := content_words(line.content)):
+            texts.append((speaker, words))
     whole = "\n".join(f"{role}: {text}" for role, text in texts)
     if len(whole) > _READ:
         whole = f"{whole[: _READ // 2]}\n[…]\n{whole[-_READ // 2 :]}"

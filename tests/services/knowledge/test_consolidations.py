@@ -30,6 +30,7 @@ from memoryhub.services.threads import threads
 from tests.cast import forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread, run
 from tests.cast.knowing import every
+from tests.queries.episodes.test_episodes import Talks, assistant, user
 from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db
@@ -270,3 +271,19 @@ def test_the_state_comes_back_from_a_snapshot(agent: Agent, ann: Subject) -> Non
     state = journal.state_at(home, home.head_seq).state
     plain = json.loads(json.dumps(state_json.to_json(state), default=str))
     assert state_json.from_json(plain).knowledge == state.knowledge
+
+
+def test_the_model_is_given_all_that_was_said(agent: Agent) -> None:
+    make_thread(agent, "talk", user_id="ann")
+    call = {"id": "c1", "function": {"name": "seats", "arguments": '{"row":12}'}}
+    looks = {**assistant("Let me look."), "tool_calls": [call]}
+    Talks(agent).say("talk", user("Is 12A free?"), looks, assistant("Yes, it is."))
+    run(threads.close(agent=agent, thread="talk", reason="completed"))
+    model = Model([])
+    consolidations.consolidate(must(agent, "talk"), model)
+    lines = model.questions[0][1]["content"].splitlines()
+    given = [line for line in lines if line.startswith("| ")]
+    assert given[0] == "| user: Is 12A free?"
+    assert given[1].startswith("| assistant: Let me look.")
+    assert any("seats" in line for line in given)
+    assert given[-1] == "| assistant: Yes, it is."
