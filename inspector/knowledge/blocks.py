@@ -1,22 +1,16 @@
-"""Blocks: what always stands in front of the model, and its versions side by side.
-
-They are the home thread's, whichever thread of the subject the address names: who looks
-at them is noted there.
-"""
+"""Blocks: what always stands in front of the model, and its versions side by side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from django.http import HttpRequest
-
 from inspector.drawing.scenes import Context
-from inspector.lists import screens, visits
+from inspector.knowledge import home_visits
+from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge.blocks import BlockView, Version
-from memoryhub.queries.knowledge.homes import find_home
 
 #: Versions of one block that are shown beside each other.
 BESIDE = 6
@@ -35,17 +29,6 @@ class ShownBlock:
     def filled(self) -> int:
         """Compute how much of its limit it takes, in percent."""
         return self.view.bytes * 100 // self.view.limit_bytes
-
-
-def _enter(request: HttpRequest, project: str, thread: str) -> Visit:
-    """Find the home thread by any of its subject's; that one while there is none."""
-    visit = visits.find(request, project, thread)
-    home = find_home(visit.row.subject)
-    if visit.row.home or home is None:
-        return visit
-    # Moments of one thread are none of another.
-    found = visits.find_now(request, project, home.name)
-    return replace(visit, row=found.row, moment=found.moment)
 
 
 def _list(ask: ListRequest[Visit]) -> Context:
@@ -75,6 +58,6 @@ def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:
 SCREEN = Screen(
     folder="knowledge/blocks",
     tab="memory",
-    scope=replace(screens.THREAD, enter=_enter),
+    scope=replace(screens.THREAD, enter=home_visits.find),
     lines=_list,
 )

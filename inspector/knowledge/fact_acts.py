@@ -13,8 +13,8 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
+from inspector.knowledge import home_visits
 from inspector.lists import visits
-from inspector.memory import editing
 from inspector.web import refusals
 from memoryhub.errors import FactUnknownError, InvalidError, Refusal
 from memoryhub.kernel.commands import Command
@@ -61,7 +61,7 @@ def act(
     """Show what a change of a fact would lead to; a POST makes it."""
     if verb not in VERBS:
         raise Http404
-    visitor, row = editing.find(request, project, thread)
+    visitor, row = home_visits.find_editing(request, project, thread)
     at_hand = _find(row.subject, fact)
     posted = request.method == "POST"
     sent = request.POST if posted else request.GET
@@ -72,7 +72,7 @@ def act(
         if posted and change is not None:
             epoch, actor = row.subject.epoch, visitor.actor
             homes.perform(row.subject, change.command, actor=actor, epoch=epoch)
-            where = {"project": project, "thread": thread}
+            where = {"project": project, "thread": row.name}
             return HttpResponseRedirect(reverse("facts", kwargs=where))
     except Refusal as refusal:
         problem = refusal

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import signed_in
-from inspector.knowledge import fact_lanes
+from inspector.knowledge import fact_lanes, home_visits
 from inspector.knowledge.fact_acts import VERBS
 from inspector.knowledge.fact_lanes import Axis
 from inspector.lists import visits
@@ -30,7 +30,7 @@ _DIGEST, _FACT = re.compile("[0-9a-f]{32}"), re.compile(r"([0-9]{1,18})-([0-9]{1
 @signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Show the facts of a thread's subject. Works as a form without any script."""
-    visit = visits.find(request, project, thread)
+    visit = home_visits.find(request, project, thread)
     now, subject = clock.now(), visit.row.subject
     until, valid = asof.number(request, "known"), asof.number(request, "valid")
     found = lanes.get_lanes(subject, known_at=until, since=_digest(request))

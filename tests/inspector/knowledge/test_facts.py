@@ -7,6 +7,8 @@ import re
 import pytest
 from django.test import Client
 
+from inspector.web import read_audit
+from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
@@ -73,24 +75,32 @@ def test_a_fact_opens_what_it_rests_on(
     assert "first recorded" not in text(viewer, f"{PAGE}?fact=999-0")
 
 
-def test_a_closed_thread_offers_no_change_of_a_fact(
+def test_looks_are_noted_at_the_home_thread(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
-    say(agent, ann, claim("OSL", 0))
-    (fact,) = every(ann)
-    opened, act = f"{PAGE}?fact={fact.id}-0", f'href="{PAGE}/{fact.id}/retract"'
-    assert act in text(owner, opened)
+    home = factories.get_thread(agent, say(agent, ann, claim("OSL", 0)).name)
+    read_audit.forget()
+    for path in ("", "/2/end"):
+        text(owner, PAGE + path)
+    looks = AuditEntry.objects.filter(action="content.read")
+    assert {*looks.values_list("target_id", flat=True)} == {str(home.id)}
+
+
+def test_a_closed_thread_leaves_the_facts_of_its_subject_open(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    home = say(agent, ann, claim("OSL", 0)).name
     row = factories.get_thread(agent, "visit")
     operator_threads.close(row, actor="operator:x", reason="completed")
-    page = text(owner, opened)
-    assert "nothing in it can be edited" in page
-    assert act not in page
+    act = f"/p/acme/threads/{home}/facts/2/retract"
+    assert f'href="{act}"' in text(owner, f"{PAGE}?fact=2-0")
+    assert "Show what changes" in text(owner, act)
 
 
 def test_operators_change_facts_once_they_saw_what_it_leads_to(
     agent: Agent, ann: Subject, viewer: Client, owner: Client
 ) -> None:
-    say(agent, ann, claim("OSL", 0))
+    home = say(agent, ann, claim("OSL", 0)).name
     say(agent, ann, claim("BGO", 31))
     osl, bgo = (fact.id for fact in every(ann, ended=True))
     assert viewer.get(f"{PAGE}/{bgo}/retract").status_code == 403
@@ -99,7 +109,8 @@ def test_operators_change_facts_once_they_saw_what_it_leads_to(
     assert "until" in preview
     assert spans(every(ann)) == [("BGO", 31, None)]
     sent = owner.post(f"{PAGE}/{bgo}/end", {"at": "2026-03-01T00:00"})
-    assert (sent.status_code, sent.headers["Location"]) == (302, PAGE)
+    shown = f"/p/acme/threads/{home}/facts"
+    assert (sent.status_code, sent.headers["Location"]) == (302, shown)
     assert spans(every(ann)) == [("OSL", 59, None)]
     owner.post(f"{PAGE}/{bgo}/cardinality", {"cardinality": "multi"})
     assert spans(every(ann, ended=True)) == [("OSL", 0, None), ("BGO", 31, 59)]
