@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, get_args
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import signed_in
 from inspector.knowledge import home_visits
 from inspector.lists import visits
-from inspector.web import refusals
+from inspector.web import asof, refusals
 from memoryhub.errors import FactUnknownError, InvalidError, Refusal
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.knowledge.facts import Reason, RetractFacts
-from memoryhub.kernel.text.times import YEARS
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -134,7 +131,8 @@ def _retracting(at_hand: _AtHand, sent: Mapping[str, str]) -> _Change:
 def _ending(at_hand: _AtHand, sent: Mapping[str, str]) -> _Change | None:
     if not sent.get("at"):
         return None
-    at, now, fact = _instant(sent["at"]), clock.now(), at_hand.story.fact
+    at, now = asof.instant(sent["at"], "at"), clock.now()
+    fact = at_hand.story.fact
     command = writing.ending(
         at_hand.subject, fact.id, at=at, origin="operator", now=now
     )
@@ -162,17 +160,6 @@ VERBS: Mapping[str, Callable[[_AtHand, Mapping[str, str]], _Change | None]] = {
     "end": _ending,
     "cardinality": _configuring,
 }
-
-
-def _instant(text: str) -> datetime:
-    """Read what a form has for a time, which is UTC. Raises InvalidError."""
-    try:
-        found = parse_datetime(text)
-    except ValueError:
-        found = None
-    if found is None or found.year not in YEARS:
-        raise InvalidError(loc="at")
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def _sentence(problem: Refusal | None) -> str:

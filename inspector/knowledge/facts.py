@@ -22,8 +22,10 @@ from memoryhub.queries.knowledge import facts, lanes
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
 
-#: A timeline's digest, and a fact: its id, and which of its timeline's it is.
-_DIGEST, _FACT = re.compile("[0-9a-f]{32}"), re.compile(r"([0-9]{1,18})-([0-9]{1,6})")
+#: A timeline's digest, and a fact: its id, and which of its timeline's it is, if that
+#: is known.
+_DIGEST = re.compile("[0-9a-f]{32}")
+_FACT = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,6}))?")
 
 
 @require_safe
@@ -37,7 +39,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     axis = fact_lanes.axis_of(found, now=now)
     at = now if valid is None else axis.instant(valid)
     story = _story(request, subject, found, at)
-    name = request.GET.get("fact", "") if story else ""
+    name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
     context = {
         "found": found,
         "lanes": fact_lanes.drawn(found, axis, at=at, chosen=name),
@@ -97,7 +99,7 @@ def _story(
             int(named[1]),
             now=at,
             known_at=found.known_at,
-            nth=int(named[2]),
+            nth=int(named[2]) if named[2] else None,
         )
     except FactUnknownError:
         return None

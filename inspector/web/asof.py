@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
 
 from memoryhub.errors import InvalidError, SeqUnknownError
+from memoryhub.kernel.text.times import YEARS
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 
@@ -86,6 +87,17 @@ def since(request: HttpRequest) -> datetime:
     except (ValueError, OverflowError):
         pass  # no time, or one that UTC has no year for
     raise InvalidError(loc="since")
+
+
+def instant(text: str, loc: str) -> datetime:
+    """Read what a form has for a day or a time, which is UTC. Raises InvalidError."""
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None or found.year not in YEARS:
+        raise InvalidError(loc=loc)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def _end_of_turn(thread: Thread, turn: int) -> AsOf:

@@ -10,6 +10,7 @@ from django.test import Client
 from inspector.web import read_audit
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
@@ -120,3 +121,67 @@ def test_operators_change_facts_once_they_saw_what_it_leads_to(
     assert refused.status_code == 422
     assert owner.get(f"{PAGE}/{bgo}/burn").status_code == 404
     assert owner.get(f"{PAGE}/{osl}/end").status_code == 404
+
+
+CLAIM = {"entity": "user", "predicate": " home airport", "value": "OSL <b>"}
+ADD = "/p/acme/threads/visit/add-fact"
+
+
+def test_an_operator_asserts_a_fact_where_nothing_was_known(
+    ann: Subject, owner: Client, viewer: Client
+) -> None:
+    assert f'href="{ADD}"' in text(owner, PAGE)
+    assert ADD not in text(viewer, PAGE)
+    assert 'value="user"' in text(owner, ADD)
+    assert (viewer.get(ADD).status_code, viewer.post(ADD, CLAIM).status_code) == (
+        403,
+        403,
+    )
+    days = {"valid_from": "2026-01-03", "valid_until": "2026-01-09"}
+    sent = owner.post(ADD, {**CLAIM, **days, "many": "1"})
+    assert sent.status_code == 302
+    page = text(owner, sent.headers["Location"])
+    assert "OSL &lt;b&gt;, from" in page
+    assert "many values" in page
+    assert '<span class="faint">operator</span>' in page
+    assert 'aria-current="true"' in page
+    (fact,) = every(ann, ended=True)
+    assert (fact.predicate, fact.cardinality) == ("home airport", "multi")
+    assert spans([fact]) == [("OSL <b>", 2, 8)]
+
+
+def test_what_confirms_a_fact_opens_that(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    say(agent, ann, claim("OSL", 0))
+    sent = owner.post(ADD, {**CLAIM, "value": "OSL"})
+    assert "2 confirmations" in text(owner, sent.headers["Location"])
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("entity", " "),
+        ("predicate", ""),
+        ("predicate", "home\x00airport"),
+        ("predicate", "x" * 129),
+        ("value", "\r\n"),
+        ("valid_from", "2026-13-40"),
+        ("valid_from", "yesterday"),
+        ("valid_from", "0001-01-01"),
+        ("valid_until", "9999-12-31"),
+        ("valid_until", "2026-01-03"),
+        ("valid_until", "2025-12-31"),
+    ],
+)
+def test_what_is_no_fact_is_said_beside_the_form(
+    ann: Subject, owner: Client, field: str, wrong: str
+) -> None:
+    form = {**CLAIM, "value": "as typed", "valid_from": "2026-01-03", field: wrong}
+    refused = owner.post(ADD, form)
+    assert refused.status_code == 422
+    page = refused.content.decode()
+    assert page.count("aria-invalid") == 1
+    assert re.search(f'name="{field}"[^>]*aria-invalid', page)
+    assert field == "value" or "as typed" in page
+    assert find_home(ann) is None
