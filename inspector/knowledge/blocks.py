@@ -35,7 +35,7 @@ def _list(ask: ListRequest[Visit]) -> Context:
     """The blocks in their order. A constant number of queries."""
     visit = ask.where
     if not visit.row.home:
-        return {"shown": []}
+        return {"shown": [], "editable": visit.editable}
     opened = ask.request.GET.get("block", "")
     found = blocks.list_blocks(visit.row, seq=visit.moment.at_seq)
     carried = blocks.count_turns(visit.row, [each.seq for each in found])
@@ -47,7 +47,7 @@ def _list(ask: ListRequest[Visit]) -> Context:
         )
         for each in found
     ]
-    return {"shown": shown, "opened": opened}
+    return {"shown": shown, "opened": opened, "editable": visit.editable}
 
 
 def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:

@@ -67,6 +67,7 @@ def make_world(agent: Agent) -> list[str]:
         "part": "0",
         "page": "slot-0",
         "fact": "2",
+        "block": "persona",
         "verb": "pin",
         "n": "2",
     }

@@ -142,6 +142,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
         "key": "seat",
         "number": "9",
         "fact": "2",
+        "block": "persona",
         "verb": "pin",
         "n": "1",
     }
@@ -168,6 +169,7 @@ def _make_console(agent: Agent) -> dict[str, str]:
         actor="command",
     )
     knowing.say(agent, ann, knowing.claim("OSL", 0))
+    knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
     factories.make_thread(agent, "t-bob", user_id="bob")
     planned = erasures.plan(bob, scope="subject", reason="test", actor="operator:x")
     graves.bury_values(ann, [("note", "She likes to sit by the window.")])

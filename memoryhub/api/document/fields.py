@@ -25,7 +25,7 @@ from memoryhub.kernel.messages import media, reading
 from memoryhub.kernel.parts import Capacity
 from memoryhub.kernel.state.bodies import whole_mib
 from memoryhub.kernel.state.events import LabelValue
-from memoryhub.kernel.state.pages import REFERENCE, SYSTEM_PROMPT
+from memoryhub.kernel.state.pages import REFERENCE, is_reserved_id
 from memoryhub.kernel.state.state import MAX_LABELS
 from memoryhub.kernel.text import names, strict_json, times, user_ids
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
@@ -34,8 +34,6 @@ MAX_LIMIT: Final = 200
 MAX_TEXT_BYTES: Final = 16 * 1024
 MAX_HINT_BYTES: Final = 1024
 MAX_TTL_SECONDS: Final = 31_536_000
-#: What ids of pages begin with that come about by other routes.
-RESERVED_IDS: Final = ("slot-", "obs-", "ref-")
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -185,7 +183,7 @@ def bounded(limit: Capacity) -> Any:
 
 def _own_page_id(text: str) -> str:
     """The id of a page that its agent makes: none that is made by other routes."""
-    if text == SYSTEM_PROMPT or text.startswith(RESERVED_IDS):
+    if is_reserved_id(text):
         raise RefusedError("reserved_id")
     return _name(text)
 

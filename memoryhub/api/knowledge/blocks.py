@@ -38,10 +38,13 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks as writing
-from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
+from memoryhub.services.knowledge.blocks import (
+    MAX_DESCRIPTION_BYTES,
+    BlockDraft,
+    Conditions,
+)
 
 By = Literal["user", "model", "tool"]
-_MAX_DESCRIPTION = 1024
 BlockText = Annotated[
     str, sized(MAX_BLOCK_BYTES, least=0), text_schema(MAX_BLOCK_BYTES, least=0)
 ]
@@ -49,7 +52,9 @@ Part = Annotated[
     str, sized(MAX_BLOCK_BYTES, least=1), text_schema(MAX_BLOCK_BYTES, least=1)
 ]
 Description = Annotated[
-    str, sized(_MAX_DESCRIPTION, least=0), text_schema(_MAX_DESCRIPTION, least=0)
+    str,
+    sized(MAX_DESCRIPTION_BYTES, least=0),
+    text_schema(MAX_DESCRIPTION_BYTES, least=0),
 ]
 
 BLOCK = {

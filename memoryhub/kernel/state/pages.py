@@ -40,6 +40,8 @@ BLOCK: PageType = "block"
 MAX_BLOCK_BYTES = 65_536
 #: The page that is written by its own route and stands first in each request.
 SYSTEM_PROMPT = "system-prompt"
+#: What ids of pages begin with that come about by other routes.
+_RESERVED_IDS = ("slot-", "obs-", "ref-")
 
 
 class Location(NamedTuple):
@@ -140,6 +142,11 @@ def request_turn(turns: int, role: str | None) -> int:
 
 def slot_page_id(index: int) -> str:
     return f"slot-{index}"
+
+
+def is_reserved_id(page_id: str) -> bool:
+    """Tell whether pages of such ids come about by other routes."""
+    return page_id == SYSTEM_PROMPT or page_id.startswith(_RESERVED_IDS)
 
 
 def system_prompt(entry: Entry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from memoryhub.errors import (
     BlockReadOnlyError,
+    InvalidError,
     NotInBlockError,
     NotUniqueError,
     StaleError,
@@ -22,8 +24,8 @@ from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST
 from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.state.page_events import By
-from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES
-from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, is_reserved_id
+from memoryhub.kernel.text import names, strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import blocks
@@ -33,6 +35,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import homes
 
+MAX_DESCRIPTION_BYTES = 1_024
 #: How often a change is made anew because another process was faster: of those who try
 #: at the same time one succeeds each time.
 _ATTEMPTS = 100
@@ -75,6 +78,28 @@ async def put(
     """
     command = await read(_as_command, subject, draft, conditions.by)
     return await _submit(agent, subject, command, conditions)
+
+
+def put_by_hand(
+    subject: Subject, draft: BlockDraft, *, version: int, actor: str
+) -> Receipt:
+    """Write an operator's block, as `put`, if it is at that version; blocks.
+
+    Version 0 is of one that is not there. Raises InvalidError for a name that is none,
+    or a description that is too long; else as `put`.
+    """
+    reserved = names.reserved(draft.block) or is_reserved_id(draft.block)
+    if reserved or not names.valid(draft.block):
+        raise InvalidError(loc="block")
+    if len((draft.description or "").encode()) > MAX_DESCRIPTION_BYTES:
+        raise InvalidError(loc="description")
+    command = _as_command(subject, draft, ANY.by)
+    return homes.perform(
+        subject,
+        dataclasses.replace(command, version=version),
+        actor=actor,
+        epoch=subject.epoch,
+    )
 
 
 async def append(

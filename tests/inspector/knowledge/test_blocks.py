@@ -7,6 +7,7 @@ from django.test import Client
 
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge import blocks as reading
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
@@ -78,3 +79,73 @@ def test_the_subject_s_page_leads_there(
     assert "Home thread" not in text_of(owner, path)
     put(agent, ann, "Ann.")
     assert f"/p/acme/threads/mh.home.{ann.id}/blocks" in text_of(owner, path)
+
+
+def test_an_operator_adds_a_block_and_writes_its_next_version(
+    owner: Client, viewer: Client, ann: Subject
+) -> None:
+    blocks_of = "/p/acme/threads/t-1/blocks"
+    add = "/p/acme/threads/t-1/add-block"
+    assert f'href="{add}"' in text_of(owner, blocks_of)
+    assert add not in text_of(viewer, blocks_of)
+    assert {viewer.get(add).status_code, viewer.post(add).status_code} == {403}
+    new = {"version": "none", "block": "persona", "text": HOSTILE, "description": "Who"}
+    made = owner.post(add, new)
+    assert made.status_code == 302
+    shown = text_of(owner, made.headers["Location"])
+    assert "version 1" in shown
+    edit = f"/p/acme/threads/mh.home.{ann.id}/blocks/persona/edit"
+    assert f'href="{edit}"' in shown
+    form = owner.get(edit).content.decode()
+    assert "&lt;script&gt;" in form
+    assert 'name="version" value="1"' in form
+    sent = {"version": "1", "text": "one\r\ntwo", "description": "Who she is."}
+    saved = owner.post(edit, sent)
+    assert saved.status_code == 302
+    view = reading.get_block(find_home(ann), "persona")
+    assert (view.version, view.text) == (2, "one\ntwo")
+    assert view.description == "Who she is."
+    assert "Version 2" in text_of(owner, saved.headers["Location"].partition("#")[0])
+
+
+def test_who_was_slower_sees_both_texts_before_one_is_written(
+    owner: Client, agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann, "one", read_only=True)
+    put(agent, ann, "the other's")
+    edit = "/p/acme/threads/t-1/blocks/persona/edit"
+    sent = {"version": "1", "text": "mine", "description": ""}
+    refused = owner.post(edit, sent)
+    page = refused.content.decode()
+    assert refused.status_code == 409
+    for words in ("has changed since you looked", "the other&#x27;s", ">mine<"):
+        assert words in page
+    assert owner.post(edit, {**sent, "version": "2"}).status_code == 302
+    view = reading.get_block(find_home(ann), "persona")
+    assert (view.version, view.text, view.read_only) == (3, "mine", True)
+    again = owner.post("/p/acme/threads/t-1/add-block", {**sent, "block": "persona"})
+    assert again.status_code == 409
+    assert owner.get("/p/acme/threads/t-1/blocks/other/edit").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "status"),
+    [
+        ("block", "", 422),
+        ("block", "two words", 422),
+        ("block", "mh.x", 422),
+        ("block", "slot-1", 422),
+        ("description", "x" * 1025, 422),
+        ("text", "x" * 65_537, 413),
+        ("version", "x", 409),
+        ("version", "3", 409),
+    ],
+)
+def test_what_is_no_block_is_said_beside_the_form(
+    owner: Client, ann: Subject, field: str, wrong: str, status: int
+) -> None:
+    sent = {"version": "none", "block": "persona", "text": "as typed", field: wrong}
+    refused = owner.post("/p/acme/threads/t-1/add-block", sent)
+    assert refused.status_code == status
+    assert 'role="alert"' in refused.content.decode()
+    assert find_home(ann) is None

@@ -1,0 +1,112 @@
+"""Blocks by hand: a new one, or the next version of what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from inspector.access.access import signed_in
+from inspector.knowledge import home_visits
+from inspector.lists import visits
+from inspector.memory import editing
+from inspector.web import refusals
+from memoryhub.errors import Refusal, StaleError, ValueTooLargeError
+from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
+from memoryhub.queries.knowledge import blocks
+from memoryhub.queries.knowledge.blocks import BlockView
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.services.knowledge import blocks as writing
+from memoryhub.services.knowledge.blocks import MAX_DESCRIPTION_BYTES, BlockDraft
+
+_TEXTS: refusals.Texts = {
+    StaleError: "This block has changed since you looked. Here it is as it is now, "
+    "beside what you typed.",
+    ValueTooLargeError: f"A block has at most {MAX_BLOCK_BYTES // 1024} KiB of text.",
+    "block": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
+    "letter or digit; names that begin with mh., slot-, obs- or ref- are kept for "
+    "MemoryHub.",
+    "description": f"A description has at most {MAX_DESCRIPTION_BYTES:,} bytes.",
+}
+_THERE = "There is a block of this name already."
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Write a block that is not there yet."""
+    return _act(request, project, thread, None)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def edit(request: HttpRequest, project: str, thread: str, block: str) -> HttpResponse:
+    """Write the next version of a block, as long as it is what the form showed."""
+    return _act(request, project, thread, block)
+
+
+def _act(
+    request: HttpRequest, project: str, thread: str, block: str | None
+) -> HttpResponse:
+    visitor, row = home_visits.find_editing(request, project, thread)
+    sent: Mapping[str, str] | None = None
+    problem: Refusal | None = None
+    if request.method == "POST":
+        sent = {name: request.POST.get(name, "") for name in ("text", "description")}
+        sent["block"] = block or request.POST.get("block", "").strip()
+        try:
+            version = editing.version_of(request.POST) or 0
+            receipt = writing.put_by_hand(
+                row.subject, _draft(sent), version=version, actor=visitor.actor
+            )
+        except Refusal as refusal:
+            problem = refusal
+        else:
+            where = {"project": project, "thread": receipt.name}
+            query = urlencode({"block": sent["block"]})
+            at = f"{reverse('blocks', kwargs=where)}?{query}#block-{sent['block']}"
+            return HttpResponseRedirect(at)
+    view = None if block is None else blocks.get_block(find_home(row.subject), block)
+    return visits.thread_page(
+        request,
+        "inspector/knowledge/blocks/act.html",
+        visitor,
+        row,
+        _filled(view, sent, problem),
+        status=refusals.status_of(problem),
+    )
+
+
+def _draft(sent: Mapping[str, str]) -> BlockDraft:
+    # Browsers end the lines of a form their own way.
+    plain = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
+    return BlockDraft(
+        block=plain["block"], text=plain["text"], description=plain["description"]
+    )
+
+
+def _filled(
+    view: BlockView | None, sent: Mapping[str, str] | None, problem: Refusal | None
+) -> dict[str, object]:
+    there = (
+        {"block": "", "text": "", "description": ""}
+        if view is None
+        else {
+            "block": view.block,
+            "text": view.text or "",
+            "description": view.description,
+        }
+    )
+    stale = isinstance(problem, StaleError)
+    own_words = refusals.error_text(problem, _TEXTS, numbers=True)
+    return {
+        "view": view,
+        "version": view.version if view else editing.NONE,
+        "sent": there if sent is None else sent,
+        # What stands there now, when somebody else wrote it meanwhile.
+        "other": there if view and stale else None,
+        "problem": _THERE if stale and view is None else own_words,
+    }
