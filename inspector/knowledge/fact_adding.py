@@ -36,7 +36,8 @@ _FIELDS: Final[Mapping[str, str]] = {
     "many": "",
 }
 _LIMITS = {"entity": MAX_ENTITY, "predicate": MAX_PREDICATE, "value": MAX_VALUE}
-_TEXTS: refusals.Texts = {
+#: What is said of a field: one of them is called as a code is.
+_TEXTS = {
     "entity": f"Say who or what it is about, in at most {MAX_ENTITY} characters.",
     "predicate": f"Say what about it, in at most {MAX_PREDICATE} characters.",
     "value": f"Say what holds, in at most {MAX_VALUE:,} characters.",
@@ -74,7 +75,7 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             "sent": sent,
             "limits": _LIMITS,
             "loc": loc,
-            "problem": refusals.error_text(problem, _TEXTS, numbers=True),
+            "problem": _TEXTS.get(loc) or refusals.error_text(problem, numbers=True),
         },
         status=refusals.status_of(problem),
     )

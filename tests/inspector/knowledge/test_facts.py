@@ -7,6 +7,7 @@ import re
 import pytest
 from django.test import Client
 
+from inspector.knowledge import fact_adding
 from inspector.web import read_audit
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
@@ -183,5 +184,6 @@ def test_what_is_no_fact_is_said_beside_the_form(
     page = refused.content.decode()
     assert page.count("aria-invalid") == 1
     assert re.search(f'name="{field}"[^>]*aria-invalid', page)
+    assert fact_adding._TEXTS[field] in page
     assert field == "value" or "as typed" in page
     assert find_home(ann) is None
