@@ -194,8 +194,11 @@ def _lines(
 def _line(
     row: Thread, base: str, hit: Hit, standing: Standing | None, at_seq: int | None
 ) -> Line:
+    fact = hit.kind == "fact"
     if hit.page:
         now = f"{base}/pages/{hit.page}"
+    elif fact:
+        now = f"{base}/facts?fact={hit.seq}"
     else:
         now = f"{base}/{f'keys/{hit.key}' if hit.key else _screen(hit.kind)}"
     return Line(
@@ -206,7 +209,8 @@ def _line(
         hue=hit.role if hit.role in _HUES else "system",
         marked=first_words.excerpt_pieces(hit.excerpt),
         now=now,
-        then_seq=hit.seq if hit.thread == row.id else None,
+        # Facts are as of clocks of their own.
+        then_seq=hit.seq if hit.thread == row.id and not fact else None,
         chip=_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
     )

@@ -187,3 +187,11 @@ def test_what_is_no_fact_is_said_beside_the_form(
     assert fact_adding._TEXTS[field] in page
     assert field == "value" or "as typed" in page
     assert find_home(ann) is None
+
+
+def test_the_palette_finds_facts_in_the_home_thread(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    home = say(agent, ann, claim("OSL", 0)).name
+    found = viewer.post("/p/acme/search", {"q": "airport", "thread": home})
+    assert f"/p/acme/threads/{home}/facts?fact=2" in found.content.decode()
