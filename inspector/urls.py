@@ -13,7 +13,7 @@ from inspector.access import (
 )
 from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
-from inspector.knowledge import block_acts, fact_acts, fact_adding, facts
+from inspector.knowledge import block_acts, fact_acts, fact_adding, facts, recall
 from inspector.live import health
 from inspector.memory import (
     checkpoints,
@@ -207,6 +207,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
     path(f"{T}/add-block", block_acts.add, name="block-add"),
     path(f"{T}/blocks/<name:block>/edit", block_acts.edit, name="block-edit"),
+    path(f"{T}/recall", recall.show, name="recall"),
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),
     path(f"{T}/retention", retention.edit, name="retention"),

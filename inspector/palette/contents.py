@@ -6,13 +6,14 @@ Nothing runs between two answers: a search of a project goes on when it is asked
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from django.urls import reverse
 
+from inspector.access import access
 from inspector.drawing import first_words
 from inspector.drawing.first_words import Pieces
 from inspector.nouns import NOUNS
@@ -168,6 +169,21 @@ def search_project(
         spent=scan.spent + round(1_000 * (time.monotonic() - began)),
         running=not scan.ended and shown // REST == before.shown // REST,
     )
+
+
+def list_recalled(visitor: Visitor, result: SearchResult) -> list[Line]:
+    """Word what was recalled of a subject; the threads that it is of are noted.
+
+    About five queries for each of those.
+    """
+    found = dict[UUID, Iterator[Line]]()
+    for hit in result.items:
+        if hit.thread not in found:
+            row = access.find_thread(visitor, hit.thread_name)
+            own = tuple(each for each in result.items if each.thread == hit.thread)
+            part = replace(result, items=own)
+            found[hit.thread] = iter(_lines(visitor.project, row, part, None))
+    return [next(found[hit.thread]) for hit in result.items]
 
 
 def _counted(scan: Scan, result: SearchResult, cursor: str) -> Scan:

@@ -22,7 +22,7 @@ register = template.Library()
 _BEFORE = {"replay": {"": "Replay"}, "paging": {"paging": "Charts"}}
 _AFTER = {
     "turns": {"prefix": "Prefixes"},
-    "memory": {"facts": "Facts"},
+    "memory": {"facts": "Facts", "recall": "Recall"},
     "branches": {"compare": "Compare", "forks": "Forks"},
 }
 

@@ -28,8 +28,8 @@ def test_pages_show_every_partial_and_give_it_what_it_needs(
     with page.watched() as shown:
         for address in make_world(agent):
             owner.get(address)
-        for panel, typed in SEARCHES:
-            owner.post(f"{PROJECT}/search{panel}", typed)
+        for where, typed in SEARCHES:
+            owner.post(f"{PROJECT}/{where}", typed)
     assert {*page.partials()} - shown.keys() == set()
     lacking = {
         name: (needed(name) | page.used(name)) - shown[name].names - PERHAPS

@@ -32,12 +32,13 @@ OF_PAGES = (
     *("pages/sum", "pages/policy", "pages/slot-4", "turns/8", "turns/8/diff"),
     *("turns/8/request", "turns/6", "turns/8/prefix", "prefix"),
 )
-#: What is typed into the palette, by the panel that shows it; the page itself is none.
+#: What is typed to be found, by where in the project.
 SEARCHES = (
-    ("", {"q": "promise refund", "thread": "refund"}),
-    ("", {"q": "zzz", "thread": "refund"}),
-    ("/said", {"q": "promise refund"}),
-    ("/preview", {"q": "promise", "thread": "refund", "page": denied.PROMISED}),
+    ("search", {"q": "promise refund", "thread": "refund"}),
+    ("search", {"q": "zzz", "thread": "refund"}),
+    ("search/said", {"q": "promise refund"}),
+    ("threads/desk/recall", {"query": "home airport"}),
+    ("search/preview", {"q": "promise", "thread": "refund", "page": denied.PROMISED}),
 )
 
 

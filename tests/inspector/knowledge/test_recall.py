@@ -1,0 +1,107 @@
+"""Recall as people try it: what an agent would be told, over a subject's threads."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from inspector.web import read_audit
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories, forgetting
+from tests.cast.knowing import claim, say
+
+pytestmark = pytest.mark.django_db
+PAGE = "/p/acme/threads/visit/recall"
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "visit", user_id="ann")
+    factories.make_thread(agent, "talk", user_id="ann")
+    seq = factories.append(agent, "talk", "My airport is <b>OSL</b>").seq
+    ann = forgetting.of(agent, "ann")
+    say(agent, ann, claim("OSL", 0, predicate="airport", source=("talk", seq)))
+    say(agent, ann, claim("BGO", 31, predicate="airport"))
+    return ann
+
+
+def ask(client: Client, **sent: Any) -> str:
+    answer = client.post(PAGE, sent)
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_nothing_asked_yet_shows_the_call(viewer: Client, ann: Subject) -> None:
+    page = viewer.get(PAGE).content.decode()
+    assert f"/api/v1/subjects/{ann.id}/recall" in page
+    assert f'href="{PAGE}" aria-current="page">Recall' in page
+    assert f'href="/p/acme/subjects/{ann.id}/episodes">Episodes' in page
+
+
+def test_texts_stand_beside_what_became_of_them_and_facts_as_they_hold(
+    viewer: Client, ann: Subject
+) -> None:
+    page = ask(viewer, query="airport")
+    assert "<b>OSL" not in page
+    assert re.search(r'<span class="badge attn">\[no longer so[^<]*BGO\]</span>', page)
+    home = f"/p/acme/threads/mh.home.{ann.id}"
+    (fact,) = re.findall(rf'href="({home}/facts\?fact=\d+)"', page)
+    assert "<mark>airport</mark>" in page
+    opened = viewer.get(fact).content.decode()
+    assert "airport of user" in opened
+    assert "2 of 2 found" in page
+    assert "3 of 3 found" in ask(viewer, query="airport", ended="1")
+    assert "1 of 1 found" in ask(viewer, query="airport", kinds=["message"])
+    before = ask(viewer, query="airport", kinds=["fact"], valid_at="2026-01-09T12:00")
+    assert "OSL" in before
+    assert "BGO" not in before
+    assert "Nothing is remembered of that" in ask(viewer, query="zebra")
+
+
+def test_the_call_asks_for_what_the_form_did(viewer: Client, ann: Subject) -> None:
+    page = ask(viewer, query="Ann's airport", kinds=["fact"], known_at="2026-01-09")
+    (body,) = re.findall(r"-d '([^\n]*)' \\\n", unescape(page))
+    assert json.loads(body) == {
+        "query": "Ann's airport",
+        "kinds": ["fact"],
+        "known_at": "2026-01-09T00:00:00+00:00",
+        "limit": 20,
+    }
+
+
+def test_threads_that_something_is_shown_of_are_noted(
+    owner: Client, agent: Agent, ann: Subject
+) -> None:
+    factories.make_thread(agent, "silent", user_id="ann")
+    read_audit.forget()
+    ask(owner, query="airport")
+    names = ("visit", "talk", f"mh.home.{ann.id}")
+    looks = AuditEntry.objects.filter(action="content.read")
+    shown = {str(factories.get_thread(agent, name).id) for name in names}
+    assert {*looks.values_list("target_id", flat=True)} == shown
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"query": " "},
+        {"query": "x" * 1001},
+        {"kinds": "dream"},
+        {"valid_at": "soon"},
+        {"known_at": "0001-01-01T00:00"},
+        {"valid_at": "9999-12-31T23:59"},
+    ],
+)
+def test_what_is_no_query_is_said_beside_the_form(
+    viewer: Client, ann: Subject, wrong: dict[str, str]
+) -> None:
+    refused = viewer.post(PAGE, {"query": "airport", **wrong})
+    assert refused.status_code == 422
+    assert 'role="alert"' in refused.content.decode()
