@@ -55,6 +55,13 @@ class ScriptedModel:
             url=f"http://127.0.0.1:{self.port}/v1", name="small", key=KEY
         )
 
+    @property
+    def env(self) -> dict[str, str]:
+        """What a process of ours is told of it."""
+        url = self.settings.url
+        parts = {"URL": url, "NAME": "small", "KEY": KEY}
+        return {f"MEMORYHUB_MODEL_{each}": parts[each] for each in parts}
+
     def answer(self, line: socket.socket) -> None:
         headers, body = _request(line)
         self.headers.append(headers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access import api_keys, operators, projects
 from memoryhub.services.people import subjects
@@ -28,3 +29,7 @@ def close(project: str, thread: str) -> None:
     )
     actor = f"operator:{operators.ensure_default().id}"
     operator_threads.close(row, actor=actor, reason="completed")
+
+
+def consolidate(project: str) -> None:
+    projects.consolidate(Project.objects.get(slug=project), auto=True)

@@ -67,19 +67,19 @@ class Hub:
         """The same data, a new process on the same port: clients go on."""
         self._stopped()
 
-    def work(self) -> None:
+    def work(self, **env: str) -> None:
         """Every kind of background work, to its end; then the server goes on."""
-        self._stopped("worker", "--once")
+        self._stopped("worker", "--once", **env)
 
     def rebuild(self) -> None:
         """Every row that repeats the journal, written again from it."""
         self._stopped("rebuild")
 
-    def _stopped(self, *command: str) -> None:
+    def _stopped(self, *command: str, **env: str) -> None:
         port = self.server.port
         self.server.stop()
         if command:
-            self.instance.managed(*command)
+            self.instance.managed(*command, **env)
         self.server = self.stack.enter_context(
             self.instance.serve(port=port, **UNLIMITED)
         )

@@ -20,8 +20,6 @@ class Requirement:
     waits_for: str = ""
 
 
-_FACTS = "facts and the consolidator of long-term memory"
-
 NINETEEN: dict[int, Requirement] = {
     1: Requirement(what="another scope sees nothing", negative=True),
     2: Requirement(what="a caller can't widen its scope", negative=True),
@@ -34,16 +32,12 @@ NINETEEN: dict[int, Requirement] = {
     9: Requirement(what="an erased value stays out, however it returns", negative=True),
     10: Requirement(what="a tombstone outlives every expiry", negative=True),
     11: Requirement(what="a tombstone sees through spelling", negative=True),
-    12: Requirement(what="nothing is extracted again", negative=True, waits_for=_FACTS),
-    13: Requirement(
-        what="no hidden second copy is made", negative=True, waits_for=_FACTS
-    ),
+    12: Requirement(what="nothing is extracted again", negative=True),
+    13: Requirement(what="no hidden second copy is made", negative=True),
     14: Requirement(what="a deletion stays done", negative=True),
     15: Requirement(what="a deletion reaches shared copies", negative=True),
-    16: Requirement(what="a correction survives a reindex", waits_for=_FACTS),
-    17: Requirement(what="a retraction needs no replacement", waits_for=_FACTS),
-    18: Requirement(
-        what="recall keeps to k and to the budget", waits_for="recall by search"
-    ),
+    16: Requirement(what="a correction survives a reindex"),
+    17: Requirement(what="a retraction needs no replacement"),
+    18: Requirement(what="recall keeps to k and to the budget"),
     19: Requirement(what="what is recalled stands fenced in the prompt"),
 }
