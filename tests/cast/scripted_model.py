@@ -10,7 +10,8 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class ScriptedModel:
 
     port: int
     script: list[Reply] = field(default_factory=list)
+    #: Instead of a script: by the key that asks, and what it sends.
+    replies: Callable[[str, dict[str, Any]], Reply] | None = None
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     #: Set when it is to let go of whoever hangs.
@@ -55,18 +58,20 @@ class ScriptedModel:
             url=f"http://127.0.0.1:{self.port}/v1", name="small", key=KEY
         )
 
-    @property
-    def env(self) -> dict[str, str]:
+    def env(self, key: str = KEY) -> dict[str, str]:
         """What a process of ours is told of it."""
-        url = self.settings.url
-        parts = {"URL": url, "NAME": "small", "KEY": KEY}
+        parts = {"URL": self.settings.url, "NAME": "small", "KEY": key}
         return {f"MEMORYHUB_MODEL_{each}": parts[each] for each in parts}
 
     def answer(self, line: socket.socket) -> None:
         headers, body = _request(line)
         self.headers.append(headers)
-        self.asked.append(json.loads(body))
-        reply = self.script.pop(0)
+        question = json.loads(body)
+        self.asked.append(question)
+        if self.replies is None:
+            reply = self.script.pop(0)
+        else:
+            reply = self.replies(headers["authorization"].split()[1], question)
         if reply.deed == "reset":
             linger = struct.pack("ii", 1, 0)
             line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -111,13 +116,17 @@ def running(*script: Reply) -> Iterator[ScriptedModel]:
         model = ScriptedModel(port=server.getsockname()[1], script=[*script])
         server.settimeout(0.05)
 
+        def answer(line: socket.socket) -> None:
+            line.settimeout(30)
+            with line, suppress(OSError):
+                model.answer(line)
+
         def serve() -> None:
-            while not model.over.is_set():
-                with suppress(OSError):
-                    line, _ = server.accept()
-                    line.settimeout(30)
-                    with line:
-                        model.answer(line)
+            # Several may ask at once.
+            with ThreadPoolExecutor(8) as threads:
+                while not model.over.is_set():
+                    with suppress(OSError):
+                        threads.submit(answer, server.accept()[0])
 
         thread = threading.Thread(target=serve)
         thread.start()

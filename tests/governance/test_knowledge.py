@@ -58,7 +58,7 @@ class Ann:
         ok(self.client.append(name, text))
         ok(self.client.post(f"/threads/{name}:close", {}))
         self.model.script.append(saying(json.dumps(claims)))
-        self.hub.work(**self.model.env)
+        self.hub.work(**self.model.env())
         assert self.model.script == [], "the model was not asked"
         told = ok(self.client.get(f"/threads/{self.home}/events?limit=200"))["items"]
         noted = [each for each in told if each["type"] == "exchange.consolidated"]
@@ -160,7 +160,7 @@ def test_a_correction_survives_a_reindex(hub: Hub) -> None:
         assert ann.values(valid_at=DAYS[6]) == SEVENTH
         assert ann.values(valid_at=DAYS[27]) == LAST
         at_first = {"valid_at": DAYS[27], "known_at": first}
-        told = [
+        told: list[Any] = [
             ann.facts(valid_at=DAYS[27], ended=True),
             ann.facts(**at_first),
             ann.recalled("town meat dentist desk visa"),
