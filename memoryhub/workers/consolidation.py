@@ -38,6 +38,9 @@ LEASE = "consolidation"
 POLL_SECONDS = 10.0
 #: By how much the time that lists sort by may lag behind what was written.
 LAG = timedelta(minutes=2)
+#: How often all threads are looked through: nothing else tells of a restriction that
+#: was lifted.
+AFRESH = timedelta(hours=1)
 #: How long nobody is asked while the model is away, or a project's day is used up.
 AWAY, USED_UP = timedelta(minutes=1), timedelta(minutes=10)
 
@@ -62,6 +65,9 @@ class Consolidator:
     _loop: Loop = field(init=False)
     #: When it began to look the last time, and who is to be looked at again by when.
     _looked: datetime | None = None
+    #: When it began to look through all of them, and in which projects.
+    _looked_through: datetime | None = None
+    _wanted: frozenset[UUID] = frozenset()
     _again: dict[UUID, datetime] = field(default_factory=dict)
     _rests_until: datetime | None = None
 
@@ -107,7 +113,11 @@ class Consolidator:
     def _find(self, now: datetime) -> list[UUID]:
         """Threads that moved since the last look, and those that are due again."""
         due = [thread for thread, at in self._again.items() if at <= now]
-        since = self._looked and self._looked - LAG
+        wanted, since = pending.wanted(), self._looked and self._looked - LAG
+        looked = self._looked_through
+        if looked is None or now - looked >= AFRESH or wanted - self._wanted:
+            self._looked_through, since = now, None
+        self._wanted = wanted
         found = [*pending.iter_threads(since=since, also=due)]
         for thread in due:
             del self._again[thread]

@@ -23,10 +23,11 @@ from memoryhub.queries.overview.checks import ServerCheck, list_checks
 from memoryhub.queries.people import recipients
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import restrictions
 from memoryhub.workers.consolidation import Consolidator, model
 from tests.cast import forgetting, scripted_model
-from tests.cast.factories import append, make_thread
+from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.knowing import every
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
 
@@ -176,3 +177,51 @@ def health(project: Project) -> ServerCheck:
     project.refresh_from_db()
     found = list_checks(project, now=clock.now())
     return next(each for each in found if each.key == "model")
+
+
+def test_what_was_said_before_it_was_wanted_is_asked_as_well(
+    agent: Agent, acme: Project, start: Running
+) -> None:
+    """By one who runs already, however long ago it was said."""
+    subject, now = ann(agent, "one"), clock.now()
+    worker = start(learnt("tea"), learnt("rye"))
+    projects.consolidate(acme, auto=False)
+    assert worker.round() == 0
+    with time_machine.travel(now + timedelta(minutes=20)):
+        assert worker.round() == 0
+        projects.consolidate(acme, auto=True)
+        assert worker.round() == 2
+    assert values(subject) == {"tea", "rye"}
+
+
+def test_who_is_restricted_no_more_is_asked_within_the_hour(
+    agent: Agent, start: Running
+) -> None:
+    subject, now = ann(agent, "one"), clock.now()
+    restrictions.restrict(subject.id, basis="accuracy_contested", actor="command")
+    worker = start(learnt("tea"), learnt("rye"))
+    for minutes in (0, 20):
+        with time_machine.travel(now + timedelta(minutes=minutes)):
+            assert worker.round() == 0
+    restrictions.unrestrict(subject.id, actor="command")
+    with time_machine.travel(now + timedelta(minutes=61)):
+        assert worker.round() == 2
+
+
+def test_what_was_given_up_is_asked_again_on_demand(
+    agent: Agent, scripted: ScriptedModel, start: Running
+) -> None:
+    subject, now = ann(agent, "one"), clock.now()
+    worker = start(*[saying("I would rather not.")] * 16)
+    for minutes in (0, 11, 30, 50, 120, 190):
+        with time_machine.travel(now + timedelta(minutes=minutes)):
+            worker.round()
+    assert pending.count(subject) == Pending(0, 0, 2)
+    assert scripted.script == []
+    with time_machine.travel(now + timedelta(minutes=195)):
+        assert worker.round() == 0
+        thread = get_thread(agent, "one").id
+        consolidations.retry(subject, thread, 0, now=clock.now(), actor="command")
+        scripted.script.append(learnt("tea"))
+        assert worker.round() == 1
+    assert values(subject) == {"tea"}

@@ -117,14 +117,22 @@ def state_of(held: Consolidated, begin: int) -> State:
     return "consolidated" if begin < held.to else "pending"
 
 
+def wanted() -> frozenset[UUID]:
+    """The projects that have it done. One query."""
+    rows = Project.objects.filter(
+        consolidate=Project.Consolidate.AUTO, state=Project.State.ACTIVE
+    )
+    return frozenset(rows.values_list("id", flat=True))
+
+
 def iter_threads(
     *, since: datetime | None, also: Collection[UUID] = ()
 ) -> Iterator[UUID]:
     """Yield threads that have, or will have, an exchange to be asked.
 
     In projects that have it done, of people who are neither restricted nor being
-    erased; those that moved `since`, or all, and `also` these. Two queries for 200
-    threads, and the state of each home that is not at hand.
+    erased; those that moved `since`, or whose home did, or all, and `also` these. Two
+    queries for 200 threads, and the state of each home that is not at hand.
     """
     rows = Thread.objects.filter(
         project__consolidate=Project.Consolidate.AUTO,
@@ -134,7 +142,12 @@ def iter_threads(
         home=False,
         status__in=(Thread.Status.OPEN, Thread.Status.CLOSED),
     ).select_related("subject")
-    moved = Q() if since is None else Q(listed_at__gte=since) | Q(id__in=[*also])
+    moved = Q()
+    if since is not None:
+        # An operator has a failed one asked again, which moves the home alone.
+        homes = Thread.objects.filter(home=True, listed_at__gte=since)
+        moved = Q(listed_at__gte=since) | Q(subject__in=homes.values("subject"))
+        moved |= Q(id__in=[*also])
     after = UUID(int=0)
     while True:
         later = rows.filter(moved, id__gt=after).order_by("id")
