@@ -1,0 +1,127 @@
+"""Two processes consolidate, and are killed: each exchange is learnt from once."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.cast import scripted_model
+from tests.cast.scripted_model import Reply, ScriptedModel, saying
+from tests.harness.forks import Process
+from tests.harness.instances import Instance, free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+ACTS = "tests.promises.knowledge.consolidating"
+PEOPLE, TALKS, EXCHANGES = 3, 2, 3
+NUMBERS = range(PEOPLE * TALKS * EXCHANGES)
+SECONDS = 90
+
+#: What becomes of the questions about an exchange, in turn; then it is answered.
+FATES: tuple[tuple[str, ...], ...] = (
+    ("slow",),
+    ("busy",),
+    ("garbage",),
+    ("garbage", "garbage"),
+    ("reset",),
+    ("kill",),
+    ("garbage", "kill", "slow"),
+)
+DEEDS = {
+    "busy": Reply(status=429, headers=("Retry-After: 1",)),
+    "garbage": saying("I would rather not."),
+    "reset": Reply(deed="reset"),
+    "kill": Reply(deed="reset"),
+}
+
+
+@dataclass
+class Pair:
+    """Two processes that do the background work, and are started again when killed."""
+
+    instance: Instance
+    model: ScriptedModel
+    stack: ExitStack
+    commands: Sequence[Sequence[str]]
+    processes: dict[str, Process] = field(default_factory=dict)
+    #: Who asked about what, once each.
+    asked: defaultdict[int, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    killed: int = 0
+
+    def go_on(self) -> None:
+        for number, words in enumerate(self.commands):
+            key = f"worker-{number}"
+            running = self.processes.get(key)
+            if running is None or running.poll() is not None:
+                env = self.model.env(key)
+                begun = self.instance.start(f"{ACTS}:work", *words, **env)
+                self.processes[key] = self.stack.enter_context(begun)
+
+    def reply(self, key: str, question: dict[str, Any]) -> Reply:
+        """By the number that the exchange says, and how often it was asked for."""
+        text = question["messages"][1]["content"]
+        number = int(re.findall(r"#(\d+)#", text)[0])
+        fates, count = FATES[number % len(FATES)], len(self.asked[number])
+        self.asked[number].append(key)
+        fate = fates[count] if count < len(fates) else "answer"
+        if fate == "kill":
+            # It has asked, and has written nothing yet.
+            self.processes[key].kill()
+            self.killed += 1
+        # Longer than a lease lasts here.
+        time.sleep(2 if fate == "slow" else 0.1)
+        claim = {"entity": "user", "predicate": "knows", "value": f"#{number}"}
+        return DEEDS.get(fate) or saying(json.dumps([claim]))
+
+    def left(self) -> list[int]:
+        left: list[int] = json.loads(self.instance.call(f"{ACTS}:count_left"))
+        return left
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with scripted_model.running() as running:
+        yield running
+
+
+@pytest.mark.promise("learnt", load="18 exchanges × 2 processes, 4 kills")
+@pytest.mark.parametrize("kind", ["worker", "serve"])
+def test_each_exchange_is_learnt_from_exactly_once(
+    instance: Instance, model: ScriptedModel, kind: str
+) -> None:
+    """Through slow, busy, babbling and broken answers, and kills before the commit."""
+    instance.call(f"{ACTS}:live", PEOPLE, TALKS, EXCHANGES)
+    first = (kind, f"--port={free_port()}") if kind == "serve" else (kind,)
+    with ExitStack() as stack:
+        pair = Pair(instance, model, stack, [first, ("worker",)])
+        model.replies = pair.reply
+        until = time.monotonic() + SECONDS
+        pair.go_on()
+        while any(left := pair.left()):
+            assert time.monotonic() < until, (left, pair.asked)
+            pair.go_on()
+            time.sleep(0.2)
+        for process in pair.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in pair.processes.values():
+            process.wait(timeout=30)
+    found = json.loads(instance.call(f"{ACTS}:show"))
+    assert len(found["done"]) == len(NUMBERS)
+    assert {*found["done"].values()} == {1}
+    assert found["facts"] == {f"#{number}": 1 for number in NUMBERS}
+    # It was not easy.
+    assert pair.killed >= 3
+    assert any(len({*askers}) > 1 for askers in pair.asked.values())
+    assert found["failed"]
+    instance.managed("verify", "--all")
