@@ -18,6 +18,7 @@ from memoryhub.kernel.knowledge import consolidation, facts
 from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.kernel.state.knowledge import Consolidated
 from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.homes import find_home
@@ -27,7 +28,7 @@ from memoryhub.services.knowledge.consolidations import Due
 from memoryhub.services.model_client import ModelClient
 from memoryhub.services.people import subjects
 from memoryhub.services.threads import threads
-from tests.cast import forgetting, scripted_model
+from tests.cast import bundled, forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread, run
 from tests.cast.knowing import every
 from tests.queries.episodes.test_episodes import Talks, assistant, user
@@ -287,3 +288,27 @@ def test_the_model_is_given_all_that_was_said(agent: Agent) -> None:
     assert given[1].startswith("| assistant: Let me look.")
     assert any("seats" in line for line in given)
     assert given[-1] == "| assistant: Yes, it is."
+
+
+def test_what_was_asked_elsewhere_is_not_asked_again_after_an_import(
+    agent: Agent, ann: Subject, zeta: Project, stranger: Agent
+) -> None:
+    """What was learnt came along, what failed is due as it was, and it goes on."""
+    model = Model([HOME], "I can't.", "Sorry.")
+    for _ in range(2):
+        consolidations.consolidate(must(agent), model)
+    bundled.take(bundled.export(ann), zeta)
+    there = subjects.find_or_create(zeta.id, "ann")
+    assert values(there) == ["Bergen"]
+    assert len(notes(there)) == 2
+    assert held(stranger, there) == held(agent, ann)
+    assert must(stranger).episode.input.index == 2
+    asked = Model([SHOE], [HOME])
+    consolidations.consolidate(must(stranger), asked)
+    assert due(stranger) is None
+    assert "Bye." in asked.questions[0][1]["content"]
+    with time_machine.travel(clock.now() + timedelta(seconds=61)):
+        consolidations.consolidate(must(stranger), asked)
+        assert due(stranger) is None
+    assert "I wear 42." in asked.questions[1][1]["content"]
+    assert (values(there), values(ann)) == (["42", "Bergen"], ["Bergen"])
