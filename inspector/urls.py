@@ -13,7 +13,7 @@ from inspector.access import (
 )
 from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
-from inspector.knowledge import block_acts, fact_acts, fact_adding, facts, recall
+from inspector.knowledge import block_acts, fact_acts, fact_adding, facts
 from inspector.live import health
 from inspector.memory import (
     checkpoints,
@@ -26,7 +26,7 @@ from inspector.memory import (
 from inspector.nouns import NOUNS
 from inspector.overview import refusals, screen
 from inspector.paging import page_acts, pages, paging
-from inspector.palette import palette
+from inspector.palette import palette, recall
 from inspector.people import (
     episodes,
     holds,

@@ -109,7 +109,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             context = {"result": result, "lines": lines, "call": form.call()}
     return visits.page(
         request,
-        "inspector/knowledge/recall/show.html",
+        "inspector/palette/recall/show.html",
         visit,
         {
             **context,
