@@ -70,6 +70,9 @@ class Consolidator:
     _wanted: frozenset[UUID] = frozenset()
     _again: dict[UUID, datetime] = field(default_factory=dict)
     _rests_until: datetime | None = None
+    #: It answered what it was asked last: what it fails at next is to blame itself, and
+    #: holds up nobody. That an outage begins so costs one exchange an attempt.
+    _awake: bool = False
 
     def __post_init__(self) -> None:
         self._lease = Held(name=LEASE, clock=self.clock)
@@ -160,8 +163,10 @@ class Consolidator:
             self._again[thread] = now + USED_UP
             return False
         assert self.ask is not None
-        asking = _Counted(self.ask, due)
-        consolidations.consolidate(due, asking, host=host())
+        asking, awake = _Counted(self.ask, due), self._awake
+        self._awake = False
+        consolidations.consolidate(due, asking, host=host(), awake=awake)
+        self._awake = asking.answered
         return True
 
     def _is_used_up(self, project: UUID, now: datetime) -> bool:
@@ -176,19 +181,22 @@ def host() -> str | None:
     return settings.MODEL.host if settings.MODEL else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Counted:
     """Asks, and counts it for the project."""
 
     ask: Ask
     due: Due
+    #: What was asked last.
+    answered: bool = False
 
     def __call__(self, messages: Sequence[Message]) -> Reply:
-        project = self.due.thread.project_id
+        project, self.answered = self.due.thread.project_id, False
         try:
             reply = self.ask(messages)
         except ModelError:
             activity.model_asked(project, 0, failed=True)
             raise
+        self.answered = True
         activity.model_asked(project, reply.tokens_in + reply.tokens_out)
         return reply

@@ -225,3 +225,17 @@ def test_what_was_given_up_is_asked_again_on_demand(
         scripted.script.append(learnt("tea"))
         assert worker.round() == 1
     assert values(subject) == {"tea"}
+
+
+def test_what_the_model_always_fails_at_holds_up_nobody(
+    agent: Agent, scripted: ScriptedModel, start: Running
+) -> None:
+    subject, now = ann(agent, "one", "two"), clock.now()
+    # Of the first thread, whose turn it is first each time.
+    broken = Reply(deed="reset")
+    worker = start(learnt("tea"), broken)
+    with time_machine.travel(now + timedelta(minutes=11)):
+        scripted.script += [learnt("rye"), learnt("jazz")]
+        assert worker.round() == 4
+    assert values(subject) == {"tea", "rye", "jazz"}
+    assert pending.count(subject) == Pending(0, 1, 0)

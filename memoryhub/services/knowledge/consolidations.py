@@ -164,22 +164,25 @@ def _held(subject: Subject, thread: Thread) -> Consolidated:
     return state.knowledge.consolidated.get(str(thread.id), Consolidated())
 
 
-def consolidate(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
+def consolidate(
+    due: Due, ask: Ask, *, host: str | None = None, awake: bool = False
+) -> Receipt | None:
     """Ask the model for the facts of an exchange, and write them or that it failed.
 
     None if somebody else has done it, or anything of the subject was erased meanwhile:
     then nothing is written. Nor is where the model is away, whatever it is asked:
-    raises ModelError then. Raises SubjectErasedError, SubjectRestrictedError. `host` is
-    the model's, which is noted as a recipient.
+    raises ModelError then, unless it is `awake`, so that it is this exchange that it
+    fails at. Raises SubjectErasedError, SubjectRestrictedError. `host` is the model's,
+    which is noted as a recipient.
     """
     try:
-        return _written(due, replace(_command(due, ask), host=host))
+        return _written(due, replace(_command(due, ask, awake=awake), host=host))
     except (StaleError, InvalidError):
         # What it was learnt from is gone, or is not what it was.
         return None
 
 
-def _command(due: Due, ask: Ask) -> Consolidate:
+def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
     """The command that what the model answers leads to."""
     messages = _messages(due)
     command = Consolidate(
@@ -206,7 +209,7 @@ def _command(due: Due, ask: Ask) -> Consolidate:
                 _message("user", AGAIN),
             ]
     except ModelError as wrong:
-        if _is_away(wrong):
+        if _is_away(wrong) and not awake:
             raise
         return _failed(command, "no_model")
     if answer is None:
