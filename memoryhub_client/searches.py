@@ -27,10 +27,17 @@ class Search(Words, AsOf, total=False):
 
 
 class Recall(Words, total=False):
-    """Over a subject: in one thread of it, which is `thread`, or in all but one."""
+    """Over a subject: in one thread of it, which is `thread`, or in all but one.
+
+    Facts that hold at `valid_at`, by what was known at `known_at`; with `ended` also
+    those that were over by then.
+    """
 
     in_thread: str
     exclude_thread: str
+    valid_at: str
+    known_at: str
+    ended: bool
 
 
 def search(thread: str, query: str, **fields: Unpack[Search]) -> Request:

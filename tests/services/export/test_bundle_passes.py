@@ -22,6 +22,8 @@ MOVED = {
     "ThreadForked.parent",
     "PlaceBody.thread",
     "ExchangeConsolidated.thread",
+    "ExchangeRetried.thread",
+    "MarkBody.thread",
     "LevelBody.thread",
     "OfferedBody.thread",
     "SectionBody.refs",
