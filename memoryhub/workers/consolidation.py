@@ -115,18 +115,23 @@ class Consolidator:
 
     def _find(self, now: datetime) -> list[UUID]:
         """Threads that moved since the last look, and those that are due again."""
-        due = [thread for thread, at in self._again.items() if at <= now]
+        due = {thread for thread, at in self._again.items() if at <= now}
         wanted, since = pending.wanted(), self._looked and self._looked - LAG
         looked = self._looked_through
         if looked is None or now - looked >= AFRESH or wanted - self._wanted:
             self._looked_through, since = now, None
         self._wanted = wanted
-        found = [*pending.iter_threads(since=since, also=due)]
+        found = {
+            each.thread: each.at or now
+            for each in pending.iter_threads(since=since, also=due)
+        }
         for thread in due:
             del self._again[thread]
-        self._again |= dict.fromkeys(found, now)
+        for thread, at in found.items():
+            # What else happens in a thread does not put its silence off.
+            self._again[thread] = min(at, self._again.get(thread, at))
         self._looked = now
-        return found
+        return [thread for thread, at in found.items() if at <= now or thread in due]
 
     def _ask_all(self, found: list[UUID]) -> int:
         """One exchange of each thread after the other, so that none waits for all."""

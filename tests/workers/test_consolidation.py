@@ -30,6 +30,7 @@ from tests.cast import forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.knowing import every
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
+from tests.oracles import memory_acts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -239,3 +240,17 @@ def test_what_the_model_always_fails_at_holds_up_nobody(
         assert worker.round() == 4
     assert values(subject) == {"tea", "rye", "jazz"}
     assert pending.count(subject) == Pending(0, 1, 0)
+
+
+def test_what_else_happens_does_not_put_silence_off(
+    agent: Agent, start: Running
+) -> None:
+    make_thread(agent, "one", user_id="ann")
+    append(agent, "one", "I drink tea.")
+    now, worker = clock.now(), start(learnt("tea"))
+    for minutes in range(0, 10, 3):
+        with time_machine.travel(now + timedelta(minutes=minutes)):
+            assert worker.round() == 0
+            memory_acts.set_key(agent, "beat", minutes, thread="one")
+    with time_machine.travel(now + timedelta(minutes=11)):
+        assert worker.round() == 1

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from django.db.models import Max, Q
+from django.db.models import Count, Max, Q
 
 from memoryhub.kernel.state.knowledge import Consolidated
 from memoryhub.models.derivations import Derivation
@@ -17,7 +17,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.episodes.episodes import Episode
+from memoryhub.queries.episodes.episodes import SILENCE, Episode
 from memoryhub.queries.knowledge.facts import AssertionLine, assertion_lines
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import timelines_of
@@ -125,9 +125,17 @@ def wanted() -> frozenset[UUID]:
     return frozenset(rows.values_list("id", flat=True))
 
 
+class Due(NamedTuple):
+    """A thread that has an exchange to be asked, or will have one by then."""
+
+    thread: UUID
+    #: None: by now.
+    at: datetime | None
+
+
 def iter_threads(
     *, since: datetime | None, also: Collection[UUID] = ()
-) -> Iterator[UUID]:
+) -> Iterator[Due]:
     """Yield threads that have, or will have, an exchange to be asked.
 
     In projects that have it done, of people who are neither restricted nor being
@@ -158,22 +166,27 @@ def iter_threads(
         after = batch[-1].id
 
 
-def _with_any(batch: Sequence[Thread]) -> Iterator[UUID]:
+def _with_any(batch: Sequence[Thread]) -> Iterator[Due]:
     begins = Slot.objects.filter(
         thread__in=[each.id for each in batch], role="user", erased=False
     )
-    newest = dict(begins.values_list("thread").annotate(Max("index")))
+    rows = begins.values_list("thread").annotate(Max("index"), Count("index"))
+    found = {thread: (newest, number) for thread, newest, number in rows}
     held: dict[UUID, Mapping[str, Consolidated]] = {}
     for thread in batch:
-        if thread.id not in newest:
+        if thread.id not in found:
             continue
         subject = thread.subject_id
         if subject not in held:
             held[subject] = held_of(thread.subject)
         done = held[subject].get(str(thread.id), _NOBODY)
-        again = any(each.retry_at for each in done.failed)
-        if newest[thread.id] >= done.to or again:
-            yield thread.id
+        (newest, number), closed = found[thread.id], thread.status != "open"
+        followed = newest > done.to if done.to else number > 1
+        if followed or any(each.retry_at for each in done.failed):
+            yield Due(thread.id, None)
+        elif newest >= done.to:
+            # The last one is over when nobody goes on with it.
+            yield Due(thread.id, None if closed else thread.last_event_at + SILENCE)
 
 
 def _batches(
