@@ -333,8 +333,11 @@ def fresh_writer() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def travelling_clock() -> None:
+def travelling_clock() -> Iterator[None]:
     """The process's clock goes where a test that travels in time goes."""
+    clock.hook(time.time_ns)
+    yield
+    # What a module sets up comes before the next test's turn.
     clock.hook(time.time_ns)
 
 
