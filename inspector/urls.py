@@ -132,11 +132,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/subjects/readmit", subjects.readmit, name="subject-readmit"),
     path(S, subjects.show, name="subject"),
     path(f"{S}/episodes", episodes.index, name="episodes"),
-    path(
-        f"{S}/episodes/<uuid:thread>/<seq:begin>/retry",
-        episodes.retry,
-        name="episode-retry",
-    ),
+    path(f"{S}/episodes/retry", episodes.retry, name="episode-retry"),
     path(f"{S}/reveal", subjects.reveal, name="subject-reveal"),
     path(f"{S}/export", subject_exports.export, name="subject-export"),
     path(f"{S}/restrict", subject_acts.restrict, name="subject-restrict"),

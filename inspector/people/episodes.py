@@ -98,15 +98,17 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
 
 @require_post
 @signed_in
-def retry(
-    request: HttpRequest, project: str, subject: UUID, thread: UUID, begin: int
-) -> HttpResponse:
+def retry(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Have the model asked once more for an exchange that failed."""
     visitor = find_visitor(request, project)
     row = privacy_pages.find_subject(visitor, subject)
     visitor.require(Membership.Role.EDITOR)
-    now, actor = clock.now(), visitor.actor
-    consolidations.retry(row, thread, begin, now=now, actor=actor)
+    thread, _, begin = request.POST.get("exchange", "").partition(" ")
+    try:
+        place = UUID(thread), int(begin)
+    except ValueError:
+        raise InvalidError(loc="exchange") from None
+    consolidations.retry(row, *place, now=clock.now(), actor=visitor.actor)
     where = {"project": project, "subject": subject}
     return HttpResponseRedirect(reverse("episodes", kwargs=where))
 

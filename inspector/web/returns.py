@@ -22,6 +22,7 @@ PAGES = {
     "paging-flush": "paging",
     "reopen": "thread",
     "event-undo": "event",
+    "episode-retry": "episodes",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, Max, Q
@@ -24,7 +24,6 @@ from memoryhub.queries.knowledge.timelines import timelines_of
 from memoryhub.queries.replay import states
 
 State = Literal["pending", "consolidated", "failed", "given_up"]
-STATES: tuple[str, ...] = get_args(State)
 _HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 #: Threads that one statement counts, or looks through.
 _AT_ONCE = 200
@@ -78,7 +77,7 @@ def list_outcomes(subject: Subject, found: Sequence[Episode]) -> list[Outcome]:
     if home is None or not found:
         return [Outcome(state="pending") for _ in found]
     held = states.state_of(home).knowledge.consolidated
-    spans = [(each.input.home, each.input.seq, _last(each)) for each in found]
+    spans = [(each.input.home, each.input.seq, each.lines[-1].seq) for each in found]
     inside = Q()
     for thread, first, last in spans:
         inside |= Q(thread_id=thread, source_seq__gte=first, source_seq__lte=last)
@@ -102,13 +101,6 @@ def list_outcomes(subject: Subject, found: Sequence[Episode]) -> list[Outcome]:
     ]
 
 
-def _last(episode: Episode) -> int:
-    """The last event of what was read of an exchange."""
-    answer = [episode.output] if episode.output else []
-    lines = [*answer, *(line for line, _ in episode.tool_calls)]
-    return max((each.seq for each in lines), default=episode.input.seq)
-
-
 def state_of(held: Consolidated, begin: int) -> State:
     """Return what became of an exchange of a thread that is so far."""
     failed = held.find(begin)
@@ -118,7 +110,7 @@ def state_of(held: Consolidated, begin: int) -> State:
 
 
 def wanted() -> frozenset[UUID]:
-    """The projects that have it done. One query."""
+    """Return the projects that have it done. One query."""
     rows = Project.objects.filter(
         consolidate=Project.Consolidate.AUTO, state=Project.State.ACTIVE
     )

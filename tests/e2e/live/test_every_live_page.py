@@ -45,7 +45,8 @@ READ = (
 STILL = "it stands still"
 #: Of which these may: forms, and what is of one moment.
 FORMS = """
-/add-key /clear-keys /close /fork /reopen /retention /task/edit /checkpoints/take
+/add-block /add-fact /add-key /blocks/persona/edit /clear-keys /close /fork /reopen
+/retention /task/edit /checkpoints/take
 /checkpoints/1/delete /checkpoints/1/restore /events/2/undo /facts/2/cardinality
 /facts/2/end /facts/2/retract /keys/seat/delete /keys/seat/retime /keys/seat/set
 /pages/policy/delete /pages/policy/evict /pages/policy/map /pages/policy/pin

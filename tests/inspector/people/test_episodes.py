@@ -110,13 +110,29 @@ def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
     assert "town Bergen" in text
     assert "asked in vain, asked again soon" in text
     thread = factories.get_thread(agent, "a").id
-    path = f"/p/acme/subjects/{ann.id}/episodes/{thread}/4/retry"
-    assert browser("viewer").post(path).status_code == 403
-    assert browser("editor").post(path.replace("/4/", "/0/")).status_code == 404
-    assert browser("editor").post(path).status_code == 302
+    path = f"/p/acme/subjects/{ann.id}/episodes/retry"
+    form = {"exchange": f"{thread} 4"}
+    assert f'value="{form["exchange"]}"' in edited(browser, ann)
+    assert browser("viewer").post(path, form).status_code == 403
+    for wrong in (f"{thread} 0", f"{thread} {10**30}", f"{ann.id} 4"):
+        answer = browser("editor").post(path, {"exchange": wrong})
+        assert answer.status_code == 404, wrong
+    for wrong in (f"{thread} x", "t 4", ""):
+        answer = browser("editor").post(path, {"exchange": wrong})
+        assert answer.status_code == 422, wrong
+    assert browser("editor").post(path, form).status_code == 302
     (failed,) = pending.held_of(ann)[str(thread)].failed
     assert failed.retry_at is not None
     assert failed.retry_at <= clock.now()
+
+
+def edited(browser: Browser, subject: Subject) -> str:
+    text: str = (
+        browser("editor")
+        .get(f"/p/acme/subjects/{subject.id}/episodes")
+        .content.decode()
+    )
+    return text
 
 
 def consolidate(agent: Agent, thread: str, *answers: str) -> None:

@@ -38,7 +38,7 @@ POSTED = {
     *("sign-out", "theme", "reopen", "paging-flush", "subject-look-up"),
     *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
     *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
-    *("erasure-needles", "erasure-keep-out", "event-undo"),
+    *("erasure-needles", "erasure-keep-out", "event-undo", "episode-retry"),
 }
 #: The only project of an operator opens by itself.
 REDIRECTED = {"home", "tail", "working-set", "turn-go"}
