@@ -65,6 +65,7 @@ class ThreadLine(Rates):
     id: UUID
     name: str
     subject: UUID
+    home: bool
     status: str
     agent_type: str | None
     agent_instance: str | None
@@ -120,6 +121,7 @@ class ThreadLine(Rates):
             id=row.id,
             name=row.name,
             subject=row.subject_id,
+            home=row.home,
             status=row.status,
             agent_type=row.agent_type,
             agent_instance=row.agent_instance,

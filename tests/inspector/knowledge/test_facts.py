@@ -106,6 +106,8 @@ def test_operators_change_facts_once_they_saw_what_it_leads_to(
     say(agent, ann, claim("BGO", 31))
     osl, bgo = (fact.id for fact in every(ann, ended=True))
     assert viewer.get(f"{PAGE}/{bgo}/retract").status_code == 403
+    # It is not offered what a home thread refuses.
+    assert not re.search(r'href="[^"]*/(fork|close)"', text(owner, PAGE))
     preview = text(owner, f"{PAGE}/{bgo}/end?at=2026-03-01T00:00")
     assert preview.count("BGO") == 3
     assert "until" in preview
