@@ -7,6 +7,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Price(BaseModel):
+    """What a model takes for a million tokens, in any currency."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    price: float = Field(ge=0)
+    #: Of those that it has cached.
+    cached: float = Field(ge=0)
+    #: Of what it answers; None: as of what it is asked.
+    answers: float | None = Field(default=None, ge=0)
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """Return what a question and its answer cost, to six decimals."""
+        answers = self.price if self.answers is None else self.answers
+        return round((tokens_in * self.price + tokens_out * answers) / 1e6, 6)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
@@ -17,6 +36,8 @@ class ModelSettings:
     name: str
     #: Sent to that address alone.
     key: str = field(repr=False)
+    #: None: nobody said what it takes.
+    price: Price | None = None
 
     @property
     def host(self) -> str:
@@ -44,7 +65,9 @@ def read_secret(file: Path, variable: str) -> str:
     return secret
 
 
-def read(url: str, name: str, key: str, file: Path | None) -> ModelSettings | None:
+def read(
+    url: str, name: str, key: str, file: Path | None, *, price: Price | None = None
+) -> ModelSettings | None:
     """Return the settings; None where there is no model. Raises ValueError with why."""
     if not (url or name or key or file):
         return None
@@ -59,4 +82,4 @@ def read(url: str, name: str, key: str, file: Path | None) -> ModelSettings | No
         key = read_secret(file, "MEMORYHUB_MODEL_KEY_FILE")
     if not (key.isascii() and key.isprintable()):
         raise ValueError("MEMORYHUB_MODEL_KEY is no key: it has more than ASCII")
-    return ModelSettings(url=url.rstrip("/"), name=name, key=key)
+    return ModelSettings(url=url.rstrip("/"), name=name, key=key, price=price)

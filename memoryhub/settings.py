@@ -9,24 +9,15 @@ from typing import Any
 
 import dj_database_url
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import Field, Json, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memoryhub import model_settings
-from memoryhub.model_settings import ModelSettings
+from memoryhub.model_settings import ModelSettings, Price
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Good enough on loopback; `serve` refuses it on a public bind.
 DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
-
-
-class Price(BaseModel):
-    """What a model takes for a million tokens, and for a million that it has cached."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    price: float = Field(ge=0)
-    cached: float = Field(ge=0)
 
 
 class Environment(BaseSettings):
@@ -92,7 +83,7 @@ class Environment(BaseSettings):
     MEMORYHUB_SEARCH_BYTES: int = Field(default=128 * 2**20, ge=2**20)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
-    #: JSON: prices by any name, for what-if costs in the inspector.
+    #: JSON: prices by the model's name, or any other, for what-if costs.
     MEMORYHUB_PRICES: Json[dict[str, Price]] = Field(
         default="{}", validate_default=True
     )
@@ -137,8 +128,9 @@ def _sso_secret() -> str:
 def _model() -> ModelSettings | None:
     """The model that is asked; None where there is none. Half of it is refused."""
     names = (f"MEMORYHUB_MODEL_{each}" for each in ("URL", "NAME", "KEY", "KEY_FILE"))
+    price = ENV.MEMORYHUB_PRICES.get(ENV.MEMORYHUB_MODEL_NAME)
     try:
-        return model_settings.read(*(getattr(ENV, name) for name in names))
+        return model_settings.read(*(getattr(ENV, name) for name in names), price=price)
     except ValueError as wrong:
         raise _refused(str(wrong)) from None
 

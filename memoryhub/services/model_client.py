@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx2
@@ -48,6 +48,8 @@ class Answer:
     #: As the provider counted them, else estimated by est/1.
     tokens_in: int
     tokens_out: int
+    #: None where nobody said what the model takes.
+    cost: float | None = None
 
 
 class ModelClient:
@@ -71,13 +73,19 @@ class ModelClient:
         """
         for left in reversed(range(ATTEMPTS)):
             try:
-                return _answer(self._reply(messages), messages)
+                return self._priced(_answer(self._reply(messages), messages))
             except _AgainError as again:
                 if not left:
                     raise ModelError("busy", status=again.status) from None
                 pause = PAUSE_SECONDS if again.seconds is None else again.seconds
                 self._wait(min(pause, LONGEST_PAUSE_SECONDS))
         raise AssertionError
+
+    def _priced(self, answer: Answer) -> Answer:
+        if self.model.price is None:
+            return answer
+        cost = self.model.price.cost(answer.tokens_in, answer.tokens_out)
+        return replace(answer, cost=cost)
 
     def _reply(self, messages: Sequence[Message]) -> bytes:
         """One try: the bytes of a reply that is a success."""

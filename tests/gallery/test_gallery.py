@@ -8,9 +8,9 @@ import pytest
 from django.conf import settings
 from django.template.loader import render_to_string
 
+from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.settings import Price
 from tests.gallery import page
 from tests.gallery.world import PROJECT, SEARCHES, make_world
 from tests.inspector.conftest import member, signed_in

@@ -16,7 +16,7 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.knowledge import facts
 from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact
 from memoryhub.kernel.parts import Decide, Part
-from memoryhub.kernel.state.bodies import Count, Event, Instant, Token
+from memoryhub.kernel.state.bodies import Count, Event, Figure, Instant, Token
 from memoryhub.kernel.state.knowledge import Consolidated, FailedExchange
 from memoryhub.kernel.state.state import ThreadState
 
@@ -39,6 +39,8 @@ class ExchangeConsolidated(Event):
     dropped: Count
     tokens_in: Count
     tokens_out: Count
+    #: None where nobody said what the model takes.
+    cost: Figure | None = None
     #: Why nothing was learnt; None if the model has answered.
     failed: Failure | None = None
     #: When it is due again; None with a failure: it was given up.
@@ -71,6 +73,7 @@ class Consolidate(Command):
     dropped: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    cost: float | None = None
     failed: Failure | None = None
     retry_at: datetime | None = None
     host: str | None = None
@@ -107,6 +110,7 @@ def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> N
             dropped=command.dropped,
             tokens_in=command.tokens_in,
             tokens_out=command.tokens_out,
+            cost=command.cost,
             failed=command.failed,
             retry_at=command.retry_at,
             host=command.host,

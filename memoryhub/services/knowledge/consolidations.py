@@ -80,6 +80,8 @@ class Reply(Protocol):
     def tokens_in(self) -> int: ...
     @property
     def tokens_out(self) -> int: ...
+    @property
+    def cost(self) -> float | None: ...
 
 
 #: Asks the model. Raises ModelError.
@@ -200,6 +202,7 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
                 command,
                 tokens_in=command.tokens_in + reply.tokens_in,
                 tokens_out=command.tokens_out + reply.tokens_out,
+                cost=_sum(command.cost, reply.cost),
             )
             if (answer := answers.read(reply.text)) is not None:
                 break
@@ -217,6 +220,10 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
     made = _facts(due, answer.claims)
     dropped = answer.dropped + len(answer.claims) - len(made)
     return replace(command, facts=made, dropped=dropped)
+
+
+def _sum(before: float | None, more: float | None) -> float | None:
+    return before if more is None else round((before or 0) + more, 6)
 
 
 def _is_away(wrong: ModelError) -> bool:

@@ -7,13 +7,13 @@ import pytest
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.kernel.text.padding import padded
+from memoryhub.model_settings import Price
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
-from memoryhub.settings import Price
 from tests.cast import factories
 from tests.inspector.paged import do, make_paged, message, new_page
 

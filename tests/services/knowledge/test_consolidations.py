@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from memoryhub.kernel import state_json
 from memoryhub.kernel.knowledge import consolidation, facts
 from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.model_settings import Price
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
@@ -45,6 +46,7 @@ class Said:
     text: str
     tokens_in: int = 100
     tokens_out: int = 10
+    cost: float | None = None
 
 
 class Model:
@@ -123,10 +125,13 @@ def test_each_exchange_is_asked_in_its_order_until_none_is_left(
 def test_a_model_is_asked_over_the_wire(agent: Agent, ann: Subject) -> None:
     fenced = f"Here:\n```json\n{json.dumps([HOME])}\n```"
     with scripted_model.running(scripted_model.saying(fenced)) as model:
-        client = ModelClient(model.settings)
+        price = Price(price=2.0, cached=0.2, answers=8.0)
+        client = ModelClient(replace(model.settings, price=price))
         receipt = consolidations.consolidate(must(agent), client.ask)
     assert receipt is not None
-    assert receipt.one(ExchangeConsolidated).tokens_in > 100
+    event = receipt.one(ExchangeConsolidated)
+    assert event.tokens_in > 100
+    assert event.cost == price.cost(event.tokens_in, event.tokens_out) > 0
     assert values(ann) == ["Bergen"]
     assert "I moved to Bergen." in model.asked[0]["messages"][1]["content"]
 
