@@ -6,6 +6,13 @@
 from __future__ import annotations
 
 from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineFullError
+from memoryhub.errors.observing import (
+    LogChangedError,
+    PinnedByLogError,
+    RangeOpenError,
+    RangeTakenError,
+    StaleEpochError,
+)
 from memoryhub.errors.pages import (
     BlockReadOnlyError,
     BlocksFullError,
@@ -136,6 +143,7 @@ __all__ = [
     "KeysFullError",
     "LedgerBrokenError",
     "LedgerUnwritableError",
+    "LogChangedError",
     "NameTakenError",
     "NewerFormatError",
     "NoRoomError",
@@ -149,18 +157,22 @@ __all__ = [
     "PageErasedError",
     "PageUnknownError",
     "PinBudgetError",
+    "PinnedByLogError",
     "PinnedError",
     "PlanExpiredError",
     "PlanStaleError",
     "ProjectDeletedError",
     "ProjectFullError",
     "QueueFullError",
+    "RangeOpenError",
+    "RangeTakenError",
     "RateError",
     "Refusal",
     "ScopeConflictError",
     "ScopeError",
     "SealBrokenError",
     "SeqUnknownError",
+    "StaleEpochError",
     "StaleError",
     "StartRefusedError",
     "SubjectConflictError",

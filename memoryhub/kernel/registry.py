@@ -8,6 +8,7 @@ from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.knowledge import blocks, consolidation, facts
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
+from memoryhub.kernel.observing import observing
 from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, Part
 from memoryhub.kernel.state.bodies import Event
@@ -25,6 +26,7 @@ PARTS: tuple[Part, ...] = (
     searches.PART,
     *NOUNS,
     blocks.PART,
+    observing.PART,
     facts.PART,
     consolidation.PART,
     checkpoints.PART,

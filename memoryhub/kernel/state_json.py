@@ -13,6 +13,7 @@ from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import memory_json
 from memoryhub.kernel.state.events import Limits
 from memoryhub.kernel.state.knowledge import Knowledge
+from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.paging_config import settings_of
 from memoryhub.kernel.state.state import Scope, Segment, ThreadState
 
@@ -37,6 +38,9 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     del plain["knowledge"]
     if state.knowledge:
         plain["knowledge"] = state.knowledge.to_json()
+    del plain["observing"]
+    if state.observing:
+        plain["observing"] = state.observing.to_json()
     for name in ("types", "senders"):
         # Persistent maps iterate otherwise in every process: sort what leaves.
         plain[name] = dict(sorted(plain[name].items()))
@@ -63,7 +67,11 @@ def from_json(plain: dict[str, Any]) -> ThreadState:
         fields[name] = UUID(plain[name])
     for name in ("at", "created_at", "active_at"):
         fields[name] = datetime.fromisoformat(plain[name]) if plain[name] else None
-    settings = settings_of(fields["config"])
+    observing = Observing()
+    if plain.get("observing"):
+        observing = Observing.from_json(plain["observing"])
+    fields["observing"] = observing
+    settings = settings_of(fields["config"], log_tokens=observing.log_tokens)
     paging = plain.get("paging")
     fields["paging"] = paging_json.from_json(
         paging or {}, settings=settings, thread=fields["id"]

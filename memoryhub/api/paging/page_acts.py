@@ -29,6 +29,7 @@ from memoryhub.errors import (
     InvalidError,
     NoRoomError,
     PinBudgetError,
+    PinnedByLogError,
     PinnedError,
 )
 from memoryhub.journal import Receipt
@@ -213,7 +214,7 @@ async def map_page(
     "/threads/{thread}/pages/{page_id}/evict",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, PinnedError],
+    refusals=[*CONDITIONAL, *OF_A_PAGE, PinnedByLogError, PinnedError],
 )
 async def evict(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn

@@ -26,6 +26,7 @@ from memoryhub.kernel.state.erase_events import (
 )
 from memoryhub.kernel.state.erased import Erased, clipped, count, erased, stripped
 from memoryhub.kernel.state.knowledge import Knowledge
+from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging, listed, values
 from memoryhub.kernel.state.state import Counts, Scope, ThreadState
@@ -107,9 +108,10 @@ def thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
         types=_NONE,
         senders=_NONE,
         import_digest="",
-        paging=Paging(settings=state.paging.having(None).settings),
+        paging=Paging(settings=state.paging.having(None).logging(0).settings),
         memory=WorkingMemory(),
         knowledge=Knowledge(),
+        observing=Observing(),
     )
 
 
@@ -118,7 +120,12 @@ def records_erased(state: ThreadState, event: RecordsErased) -> ThreadState:
     paging = _pages_gone(state, event, gone)
     memory = without_values(state.memory, gone, resident=_held_without)
     knowledge = state.knowledge.without(gone.at)
-    return state._replace(paging=paging, memory=memory, knowledge=knowledge)
+    observing = state.observing.without(gone.at)
+    if observing != state.observing:
+        paging = paging.logging(observing.log_tokens)
+    return state._replace(
+        paging=paging, memory=memory, knowledge=knowledge, observing=observing
+    )
 
 
 def is_page_erased(page: ErasedPage, event: RecordsErased, *, thread: UUID) -> bool:

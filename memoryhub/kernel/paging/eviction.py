@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 
 from memoryhub.kernel.decision import Decision
@@ -31,9 +32,10 @@ def free_up(
 def victims(
     decision: Decision, *, sparing: str | None = None, more: int = 0
 ) -> list[list[tuple[float, Frame]]]:
-    """List who may leave by ascending keep score: unprotected, then protected.
+    """List who may leave by ascending keep score: unprotected, protected, uncovered.
 
-    `sparing` is the page that `more` tokens are for.
+    `sparing` is the page that `more` tokens are for; uncovered are messages of an
+    observed thread that no observation stands for.
     """
     paging, turn = decision.paging, decision.turn
     kept = _kept(decision, sparing, more)
@@ -44,10 +46,12 @@ def victims(
     keep = policies.POLICIES[paging.settings.policy].frame
     frames = paging.oldest_first()
     each = policies.score_parts(frames, paging, turn=turn)
-    passes: list[list[tuple[float, Frame]]] = [[], []]
+    passes: list[list[tuple[float, Frame]]] = [[], [], []]
+    uncovered = precedence.uncovered(decision.state)
     for frame, parts in zip(frames, each, strict=True):
         if frame.page_id not in kept:
-            passes[parts.penalty > 0].append((keep(parts), frame))
+            last = 2 if frame.page_id in uncovered else parts.penalty > 0
+            passes[last].append((keep(parts), frame))
     for scored in passes:
         # Stable, so the page that was mapped first goes first among its equals.
         scored.sort(key=itemgetter(0))
@@ -79,7 +83,7 @@ def _run(decision: Decision, tokens: int, *, cause: Cause, sparing: str | None) 
 def _pass(
     decision: Decision, aim: float, tokens: int, *, cause: Cause, sparing: str | None
 ) -> None:
-    unprotected, protected = victims(decision, sparing=sparing, more=tokens)
+    unprotected, protected, uncovered = victims(decision, sparing=sparing, more=tokens)
     lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:
         if decision.paging.used <= aim:
@@ -95,7 +99,22 @@ def _pass(
             # It may be small enough now for a pin that had no room for it before.
             kept = _kept(decision, sparing, tokens)
     # Protection is soft: the set must not freeze, even if no turn ever begins.
-    for score, frame in (*lowered, *protected):
+    _evict_down(decision, (*lowered, *protected), aim, kept=kept, cause=cause)
+    # They only leave where there is no room at all.
+    least = decision.paging.settings.usable - tokens
+    _evict_down(decision, uncovered, least, kept=kept, cause=cause)
+
+
+def _evict_down(
+    decision: Decision,
+    scored: Sequence[tuple[float, Frame]],
+    aim: float,
+    *,
+    kept: set[str],
+    cause: Cause,
+) -> None:
+    """Evict these in order, but for those kept, until no more than `aim` is used."""
+    for score, frame in scored:
         if decision.paging.used <= aim:
             return
         if frame.page_id not in kept and frame.page_id in decision.paging.frames:
@@ -171,6 +190,12 @@ def evict(
     for each in others:
         if each.page_id not in kept and each.page_id not in decision.paging.pins:
             _leave(decision, each, score=score, cause=cause, by=by)
+
+
+def evict_covered(decision: Decision, frame: Frame) -> None:
+    """Take out a message that an observation stands for from now on."""
+    if frame.page_id in decision.paging.frames:
+        _leave(decision, frame, score=None, cause="observed", by="system")
 
 
 def evict_answered(decision: Decision, slot: int) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from memoryhub.kernel.commands import Command, MadeLevels, NewSlot
 from memoryhub.kernel.levels.block_lines import Carried
 from memoryhub.kernel.levels.contexts import Record
-from memoryhub.kernel.state.page_events import By, Reason
-from memoryhub.kernel.state.pages import Modality, PageType, Tier
+from memoryhub.kernel.state.page_events import By, ObservedBody, Reason
+from memoryhub.kernel.state.pages import Location, Modality, PageType, Tier
 from memoryhub.kernel.state.paging_config import Mode
 
 
@@ -39,6 +39,21 @@ class NewPage:
     hinted: bool = False
     map: bool = True
     role: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewObservation:
+    """What was observed of a range of slots, or a reflection of observations."""
+
+    observed: ObservedBody
+    #: One JSON object: content, and the hints that came with it.
+    payload: bytes
+    #: Of its text, and of its line where it is brought as a page.
+    tokens: int
+    cost: int
+    bytes: int
+    #: Where the texts lie that it was made of.
+    sources: tuple[Location, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +190,10 @@ class BeginTurn(PageCommand):
     made: MadeLevels | None = None
     #: The subject's, in their order; None leaves what requests carry of them.
     blocks: tuple[Carried, ...] | None = None
+    #: Of an observed thread, what the extractive observer made beforehand of the next
+    #: slots and of the log, should there be no room and nothing else.
+    observed: tuple[NewObservation, ...] = ()
+    reflected: NewObservation | None = None
     simulated: bool = False
     by: By = "tool"
 

@@ -31,7 +31,13 @@ from memoryhub.kernel.state.page_events import (
     PageUpdated,
     PlaceBody,
 )
-from memoryhub.kernel.state.pages import DEFAULT_IMPORTANCE, FULL, Entry, Location
+from memoryhub.kernel.state.pages import (
+    DEFAULT_IMPORTANCE,
+    FULL,
+    Entry,
+    Location,
+    is_observation,
+)
 
 
 def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> None:
@@ -166,8 +172,8 @@ def _as_update(page: NewPage, by: By) -> UpdatePage:
 def update_page(decision: Decision, command: UpdatePage, pages: PageTable) -> None:
     """Change a page. Emits page.updated; a new content is a new version, at FULL.
 
-    Raises DerivedPageError for another content of a slot's page, PinBudgetError when
-    a pinned page grows beyond the share.
+    Raises DerivedPageError for another content of a message or observation,
+    PinBudgetError when a pinned page grows beyond the share.
     """
     _update(decision, command, (), pages)
 
@@ -181,7 +187,7 @@ def _update(
     """The entry as it is then."""
     entry, found = find_live(decision, command.page_id, pages)
     decision.paging.settings.require_tokens(command.counted_by)
-    if command.tokens is not None and entry.slot is not None:
+    if command.tokens is not None and _is_derived(entry):
         raise DerivedPageError
     _make_room_to_grow(decision, entry, command)
     if command.tokens is None:
@@ -237,12 +243,16 @@ def _make_room_to_grow(decision: Decision, entry: Entry, command: UpdatePage) ->
 def delete_page(decision: Decision, command: DeletePage, pages: PageTable) -> None:
     """Take a page out of the table for good. Emits page.deleted.
 
-    Raises DerivedPageError for a slot's page: that goes with its thread or subject.
+    Raises DerivedPageError for a message or observation: those go by being erased.
     """
     entry, found = find_live(decision, command.page_id, pages)
-    if entry.slot is not None:
+    if _is_derived(entry):
         raise DerivedPageError
     emit_lookup(decision, PageDeleted, found, by=command.by)
+
+
+def _is_derived(entry: Entry) -> bool:
+    return entry.slot is not None or is_observation(entry.page_id)
 
 
 def write_levels(decision: Decision, command: WriteLevels, pages: PageTable) -> None:

@@ -121,10 +121,35 @@ def kept(state: ThreadState) -> set[str]:
 
 
 def below(state: ThreadState, own: Precedence) -> list[str]:
-    """Return pages that may leave for one of this precedence, last in rank first."""
-    found, frames = precedence(state), state.paging.frames
+    """Return pages that may leave for one of this precedence, last in rank first.
+
+    After all others, uncovered messages of an observed thread.
+    """
+    found, frames, last = precedence(state), state.paging.frames, uncovered(state)
     names = [name for name, each in found.items() if each > own]
-    return sorted(names, key=lambda name: (_last(found[name]), frames[name].place))
+    return sorted(
+        names,
+        key=lambda name: (name in last, _last(found[name]), frames[name].place),
+    )
+
+
+def uncovered(state: ThreadState) -> set[str]:
+    """Return the mapped messages that nothing would stand for; none unless observed."""
+    if not state.paging.settings.observe:
+        return set()
+    ranges = state.observing.uncovered(state.slot_count)
+    return {
+        frame.page_id
+        for frame in values(state.paging.frames)
+        if (slot := frame.entry.slot) is not None
+        and any(begin <= slot < end for begin, end in ranges)
+    }
+
+
+def instructing(state: ThreadState) -> set[str]:
+    """Return the mapped pages that were pinned by a command, and the system prompt."""
+    rules = pins.pinned(state)
+    return {name for name, rule in rules.items() if rule in ("explicit", "system")}
 
 
 def _last(each: Precedence) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from memoryhub.kernel.paging import (
     tiers,
 )
 from memoryhub.kernel.state import page_events as events
+from memoryhub.kernel.state.observing import Observation
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import (
     HISTORY_PAGES,
@@ -38,8 +39,33 @@ def created(state: ThreadState, event: events.PageCreated) -> ThreadState:
         clock=state.clock + 1,
         turn=state.turn_count,
     )
+    if event.observed is not None:
+        return _observed(state, entry, event.observed)
     paging = registered(state, entry, mapped=event.mapped, displaced=event.displaced)
     return state._replace(paging=paging)
+
+
+def _observed(
+    state: ThreadState, entry: Entry, body: events.ObservedBody
+) -> ThreadState:
+    """An observation stands in no tier: it is in the log, or waits for that."""
+    observing, paging = state.observing, state.paging
+    covers = dict.fromkeys(body.covers or ())
+    made = Observation(
+        page_id=entry.page_id,
+        begin=body.begin,
+        end=body.end,
+        tokens=body.shown,
+        raw=body.raw,
+        clock=entry.created_seq,
+        covers=tuple(each for each in observing.log if each.page_id in covers),
+    )
+    observing = observing.reflected(made) if covers else observing.observed(made)
+    tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
+    paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
+    if observing.log != state.observing.log:
+        paging = paging.logging(observing.log_tokens)
+    return state._replace(paging=paging, observing=observing)
 
 
 def registered(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from memoryhub.errors import NoRoomError, PinnedError
+from memoryhub.errors import NoRoomError, PinnedByLogError, PinnedError
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, groups, pins, precedence, weights
@@ -262,9 +262,12 @@ def settle(decision: Decision) -> None:
 def evict_page(decision: Decision, command: EvictPage, pages: PageTable) -> None:
     """Take a page one tier down. Emits page.evicted; nothing when it is at home.
 
-    Raises PinnedError for a pinned page, whoever or whatever pinned it.
+    Raises PinnedError for a pinned page, whoever or whatever pinned it, and
+    PinnedByLogError for an observation of the log.
     """
     entry, found = find_live(decision, command.page_id, pages)
+    if any(each.page_id == entry.page_id for each in decision.state.observing.log):
+        raise PinnedByLogError
     frame = decision.paging.frames.get(entry.page_id)
     if frame is not None:
         if entry.page_id in pins.pinned(decision.state):

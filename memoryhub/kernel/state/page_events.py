@@ -124,6 +124,26 @@ class SlotPage(Body):
     asks: Flag = False
 
 
+class ObservedBody(Body):
+    """The slots that an observation stands for, and what it took to make it."""
+
+    begin: Count = Field(alias="from")
+    end: Count = Field(alias="to")
+    #: Tokens of the slots as they were said.
+    raw: Count
+    #: Of its text as it stands in requests.
+    shown: Count
+    method: Literal["model", "extractive", "agent"]
+    #: Of a reflection: the observations that it stands for, in order.
+    covers: list[Token] | None = None
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    cost: Figure | None = None
+    #: Of the model, which was given the messages.
+    host: Token | None = None
+    prompt: Token | None = None
+
+
 class PageCreated(PageEvent):
     """A page came into being. Payload: content, hint, meta."""
 
@@ -147,6 +167,8 @@ class PageCreated(PageEvent):
     hinted: Flag = False
     mapped: Flag
     displaced: Name | None = None
+    #: It is an observation, or a reflection.
+    observed: ObservedBody | None = None
 
 
 class PageUpdated(LookUp):

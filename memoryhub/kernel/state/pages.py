@@ -41,7 +41,8 @@ MAX_BLOCK_BYTES = 65_536
 #: The page that is written by its own route and stands first in each request.
 SYSTEM_PROMPT = "system-prompt"
 #: What ids of pages begin with that come about by other routes.
-_RESERVED_IDS = ("slot-", "obs-", "ref-")
+_OBSERVATION_IDS = ("obs-", "ref-")
+_RESERVED_IDS = ("slot-", *_OBSERVATION_IDS)
 
 
 class Location(NamedTuple):
@@ -147,6 +148,11 @@ def slot_page_id(index: int) -> str:
 def is_reserved_id(page_id: str) -> bool:
     """Tell whether pages of such ids come about by other routes."""
     return page_id == SYSTEM_PROMPT or page_id.startswith(_RESERVED_IDS)
+
+
+def is_observation(page_id: str) -> bool:
+    """Tell whether a page is an observation or a reflection."""
+    return page_id.startswith(_OBSERVATION_IDS)
 
 
 def system_prompt(entry: Entry) -> bool:

@@ -68,6 +68,12 @@ class PagingConfig(Body):
     recall: RecallScope | None = None
     #: What it may take; without it an eighth of what is usable, up to 4,000 tokens.
     recall_tokens: Number | None = None
+    #: Older messages become observations.
+    observe: Switch | None = None
+    observe_at: Share | None = None
+    observe_cycles: Number | None = None
+    observe_keep_tokens: Number | None = None
+    reflect_at: Share | None = None
     mode: Mode | None = None
     tlb_entries: Number | None = None
     max_faults_per_turn: Number | None = None
@@ -101,6 +107,15 @@ class Settings:
     model_tools: bool = False
     recall: RecallScope = "thread"
     recall_tokens: int | None = None
+    observe: bool = False
+    #: Share of the window at which observations that wait come into requests.
+    observe_at: float = 0.90
+    #: Observations that are wanted between now and then.
+    observe_cycles: int = 4
+    #: Tokens of messages that are left as they were said then.
+    observe_keep_tokens: int = 6_000
+    #: Share of the window at which the log is condensed.
+    reflect_at: float = 0.20
     mode: Mode = "strict"
     tlb_entries: int = 512
     max_faults_per_turn: int = 3
@@ -110,11 +125,13 @@ class Settings:
     tools_tokens: int = 0
     #: Of the blocks that requests carry: each turn sets it.
     blocks_tokens: int = 0
+    #: Of the log of observations that requests carry: what is activated sets it.
+    log_tokens: int = 0
 
     @property
     def usable(self) -> int:
         """Tokens that frames may hold together."""
-        beside = self.tools_tokens + self.blocks_tokens
+        beside = self.tools_tokens + self.blocks_tokens + self.log_tokens
         return self.budget_tokens - self.reserved_tokens - beside
 
     @property
@@ -156,12 +173,21 @@ CHOICES = tuple(PagingConfig.model_fields)
 
 
 def settings_of(
-    config: PagingConfig, *, tools_tokens: int = 0, blocks_tokens: int = 0
+    config: PagingConfig,
+    *,
+    tools_tokens: int = 0,
+    blocks_tokens: int = 0,
+    log_tokens: int = 0,
 ) -> Settings:
-    """Derive a thread's settings from its config and its tools' and blocks' tokens."""
+    """Derive a thread's settings from its config and what stands in its head."""
     chosen = {name: getattr(config, name) for name in CHOICES}
     kept = {name: value for name, value in chosen.items() if value is not None}
-    return Settings(**kept, tools_tokens=tools_tokens, blocks_tokens=blocks_tokens)
+    return Settings(
+        **kept,
+        tools_tokens=tools_tokens,
+        blocks_tokens=blocks_tokens,
+        log_tokens=log_tokens,
+    )
 
 
 #: Least and most of each number; what is in between is taken as it is.
@@ -174,6 +200,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "claim_share": (0.0, 0.9),
     "l1_pages": (1, 10_000),
     "recall_tokens": (0, 1_000_000),
+    "observe_at": (0.3, 1.0),
+    "observe_cycles": (1, 20),
+    "observe_keep_tokens": (100, 1_000_000),
+    "reflect_at": (0.02, 0.5),
     "auto_pin_turns": (0, 100),
     "cooldown_turns": (1, 20),
     "protect_turns": (1, 20),

@@ -11,6 +11,7 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.knowledge import Knowledge
+from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
@@ -90,6 +91,7 @@ class ThreadState(NamedTuple):
     #: It is the subject's home thread: it holds no messages and begins no turns.
     home: bool = False
     knowledge: Knowledge = Knowledge()
+    observing: Observing = Observing()
 
     @property
     def max_slots(self) -> int:

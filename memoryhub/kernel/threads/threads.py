@@ -242,6 +242,7 @@ def _settings(state: ThreadState, config: Limits) -> Settings:
         config,
         tools_tokens=own.tokens if own else 0,
         blocks_tokens=state.paging.settings.blocks_tokens,
+        log_tokens=state.observing.log_tokens,
     )
 
 

@@ -8,6 +8,7 @@ from memoryhub.errors import NotFoundError
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import block_lines
+from memoryhub.kernel.observing import observing
 from memoryhub.kernel.packing import context_records
 from memoryhub.kernel.paging import (
     eviction,
@@ -56,6 +57,9 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
         slots.append_one(decision, slot, pages)
         # Later ones may send it home again, where no row tells of it yet.
         newest = _resident_user(decision.paging) or newest
+    over_budget = observing.begin_turn(
+        decision, command.observed, command.reflected, pages
+    )
     continues = command.continues
     if continues is None:
         continues = continues_exchange(decision.paging)
@@ -65,7 +69,7 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
             mode=command.mode or decision.paging.settings.mode,
             continues=continues,
             exchange=max(1, decision.paging.exchanges.begun + (not continues)),
-            over_budget=False,
+            over_budget=over_budget,
             simulated=command.simulated,
             blocks=blocks,
         )

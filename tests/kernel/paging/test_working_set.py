@@ -284,5 +284,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside = eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
+    _, inside, _ = eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
     return [frame.page_id for _, frame in inside]

@@ -1,0 +1,38 @@
+"""Refusals of observing."""
+
+from __future__ import annotations
+
+from memoryhub.errors.refusals import Refusal
+
+
+class RangeTakenError(Refusal):
+    """These messages are observed already, or others before them are not.
+
+    Read the observer, and begin at its `watermark` or at a gap.
+    """
+
+    code = "range_taken"
+
+
+class RangeOpenError(Refusal):
+    """The range would part calls from their results. End it before the calls."""
+
+    code = "range_open"
+
+
+class StaleEpochError(Refusal):
+    """Observing was paused, or something was erased, since this began. Begin anew."""
+
+    code = "stale_epoch"
+
+
+class LogChangedError(Refusal):
+    """The log no longer begins with the observations that this was made of."""
+
+    code = "log_changed"
+
+
+class PinnedByLogError(Refusal):
+    """The page stands in the log of observations, which leaves no request."""
+
+    code = "pinned_by_log"

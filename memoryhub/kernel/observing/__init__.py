@@ -1,0 +1,1 @@
+"""Observing: long threads stand in requests as dated observations. Pure."""

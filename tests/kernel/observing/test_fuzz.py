@@ -1,0 +1,445 @@
+"""Observing under everything at once: 0 of 500 seeds fail, and planted bugs are found.
+
+An oracle of its own keeps what stands for each slot, by what the commands led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from memoryhub.errors import Refusal
+from memoryhub.kernel.commands import AmendThread, AppendSlots, EraseRecords
+from memoryhub.kernel.decision import PageTable
+from memoryhub.kernel.observing import formulas, observing
+from memoryhub.kernel.observing.observing import (
+    ActivateObservations,
+    CreateObservation,
+    CreateReflection,
+    FailObserver,
+    PauseObserver,
+    ResumeObserver,
+)
+from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
+from memoryhub.kernel.state.observing import Observation, Observing
+from memoryhub.kernel.state.page_events import ObservedBody
+from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.state.state import ThreadState
+from tests.kernel.paged import bounded
+from tests.oracles.paging import BEGAN, Bench, slot
+
+STEPS = 400
+#: Of one thread; more make what it inherits too long to look through.
+FORKS = 3
+
+
+class Run(NamedTuple):
+    """What a worker was asked, and has not brought back yet."""
+
+    made: NewObservation
+    epoch: int
+    reflects: bool
+
+
+@dataclass
+class Standing:
+    """What stands for the slots of a thread: an id, or nothing since an erasure."""
+
+    by: list[str | None]
+    #: Slots that lie in each group of calls and results; the last may be open.
+    groups: list[range]
+    #: By id: what a reflection covers.
+    covers: dict[str, list[str]]
+    clocks: dict[str, int]
+    ranges: dict[str, range]
+    cursor: int = 0
+    watermark: int = 0
+
+    def copy(self) -> Standing:
+        lists = {"by": [*self.by], "groups": [*self.groups]}
+        maps = {
+            name: {**getattr(self, name)} for name in ("covers", "clocks", "ranges")
+        }
+        return replace(self, **lists, **maps)
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        usable = self.chance.choice([2_000, 8_000, 30_000, 200_000, 1_000_000])
+        self.size = max(20, usable // self.chance.choice([20, 60, 200]))
+        bench = Bench(
+            budget_tokens=usable + 1_000,
+            reserved_tokens=1_000,
+            observe=True,
+            observe_keep_tokens=max(100, usable // self.chance.choice([4, 8])),
+        )
+        standing = Standing([], [], {}, {}, {})
+        self.threads: list[tuple[Bench, Standing, list[Run]]] = [(bench, standing, [])]
+
+    def step(self) -> None:
+        self.bench, self.standing, self.runs = self.chance.choice(self.threads)
+        steps: dict[Callable[[], None], int] = {
+            self.append: 30,
+            self.begin_run: 20,
+            self.finish: 20,
+            self.turn: 12,
+            self.activate: 3,
+            self.reflect: 8,
+            self.lose: 2,
+            self.fail: 2,
+            self.pause: 2,
+            self.restart: 2,
+            self.fork: 1,
+            self.erase: 2,
+            self.amend: 2,
+        }
+        (chosen,) = self.chance.choices([*steps], weights=[*steps.values()])
+        before = self.bench.state
+        try:
+            chosen()
+        except Refusal:
+            assert self.bench.state == before
+        self.check(before.observing)
+
+    # What happens
+
+    def append(self) -> None:
+        for _ in range(self.chance.randint(1, 4)):
+            index, groups = len(self.standing.by), self.standing.groups
+            role = self.chance.choice(["user", "assistant", "assistant", "tool"])
+            if role == "tool" and not (groups and groups[-1].stop == index):
+                role = "assistant"
+            new = slot(self.chance.randint(5, self.size), role)
+            self.bench.do(AppendSlots(slots=(new,)))
+            self.standing.by.append(None)
+            if role == "assistant":
+                groups.append(range(index, index + 1))
+            elif role == "tool":
+                groups[-1] = range(groups[-1].start, index + 1)
+
+    def begin_run(self) -> None:
+        state = self.bench.state
+        seen, settings = state.observing, state.paging.settings
+        begin, end = (seen.gaps() or [(seen.watermark, state.slot_count)])[0]
+        most = formulas.cap(settings, self.chance.choice([None, 3_000]))
+        found = self.observed(begin, end, most)
+        if begin < end and self.chance.random() < 0.2:
+            # An agent observes whatever it likes.
+            found = new(begin, self.chance.randint(begin + 1, end), raw=10)
+        if found is not None:
+            self.runs.append(Run(found, seen.epoch, reflects=False))
+
+    def finish(self) -> None:
+        if not self.runs:
+            return
+        run = self.chance.choice(self.runs)
+        if self.chance.random() < 0.7:
+            # Else it comes once more.
+            self.runs.remove(run)
+        now = self.chance.random() < 0.5
+        if run.reflects:
+            self.do(CreateReflection(made=run.made, epoch=run.epoch, now=now))
+        else:
+            self.do(CreateObservation(made=run.made, epoch=run.epoch))
+
+    def reflect(self) -> None:
+        seen = self.bench.state.observing
+        gap = next((a for a, _ in seen.gaps()), seen.watermark)
+        whole = [each for each in seen.log if each.end <= gap]
+        if whole:
+            read = whole[: self.chance.randint(1, len(whole))]
+            self.runs.append(Run(self.reflection(read), seen.epoch, reflects=True))
+
+    def turn(self) -> None:
+        pieces, state = list[NewObservation](), self.bench.state
+        at, end = state.observing.watermark, state.slot_count
+        while at is not None and at < end and len(pieces) < 40:
+            found = self.observed(at, end, formulas.cap(state.paging.settings, None))
+            at = found.observed.end if found else None
+            pieces += [found] if found else []
+        extracted = () if self.chance.random() < 0.2 else tuple(pieces)
+        (began,) = [
+            event
+            for event in self.do(BeginTurn(observed=extracted))
+            if event.event_type == "turn.began"
+        ]
+        self.packed(over_budget=began.over_budget)
+
+    def activate(self) -> None:
+        self.do(ActivateObservations())
+
+    def lose(self) -> None:
+        self.runs.clear()
+
+    def fail(self) -> None:
+        seen = self.bench.state.observing
+        command = FailObserver(
+            asked="observer",
+            begin=seen.watermark,
+            end=seen.watermark + 1,
+            epoch=seen.epoch,
+            failure="empty",
+            retry_at=BEGAN,
+        )
+        self.do(command)
+
+    def pause(self) -> None:
+        paused = self.bench.state.observing.paused
+        self.do(ResumeObserver() if paused else PauseObserver())
+        assert self.bench.state.observing.paused is not paused
+
+    def restart(self) -> None:
+        self.bench.restart()
+
+    def fork(self) -> None:
+        if len(self.threads) < FORKS:
+            number = len(self.threads) + 10
+            settings = self.bench.state.config
+            config = {"budget_tokens": settings.budget_tokens, "reserved_tokens": 1_000}
+            child = self.bench.fork(thread=number, observe=True, **config)
+            # What was begun in the parent is of its thread.
+            self.threads.append((child, self.standing.copy(), [*self.runs]))
+
+    def amend(self) -> None:
+        at = self.chance.choice([0.5, 0.9, 0.95])
+        config = {
+            "observe_at": at,
+            "observe_keep_tokens": self.chance.choice([500, None]),
+        }
+        self.do(AmendThread(config=config))
+
+    def erase(self) -> None:
+        """Some slots, and with them all that was made of them."""
+        standing, state = self.standing, self.bench.state
+        if not standing.by or self.chance.random() < 0.5:
+            return
+        first = self.chance.randrange(len(standing.by))
+        hit = range(first, min(len(standing.by), first + self.chance.randint(1, 5)))
+        wanted = {*hit}
+        if self.chance.random() < 0.3:
+            # A reflection alone.
+            wanted = set()
+            made = [name for name in standing.covers if name.startswith("ref-")]
+            gone = {self.chance.choice(made)} if made else set()
+            for name, covers in standing.covers.items():
+                # In the order they were made.
+                gone |= {name} if gone & {*covers} else set()
+        else:
+            gone = self.made_of(wanted)
+        clocks = {standing.clocks[name] for name in gone}
+        entries = self.bench.rows.live
+        clocks |= {
+            entries[f"slot-{n}"].created_seq for n in wanted if f"slot-{n}" in entries
+        }
+        if not clocks:
+            return
+        places = [state.place(clock) for clock in sorted(clocks)]
+        ranges = tuple((thread, seq, seq) for thread, seq in places)
+        self.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
+        for name in gone:
+            self.forget(name, gone)
+
+    def forget(self, name: str, gone: set[str]) -> None:
+        """Put what it stood for in its place, or nothing."""
+        standing = self.standing
+        places = [n for n, by in enumerate(standing.by) if by == name]
+        for n in places:
+            standing.by[n] = None
+        if not places:
+            return
+        for inner in standing.covers.get(name, []):
+            for n in self.standing.ranges[inner]:
+                standing.by[n] = inner
+            if inner in gone:
+                self.forget(inner, gone)
+
+    # What is made of what
+
+    def made_of(self, slots: set[int]) -> set[str]:
+        spans = self.standing.ranges.items()
+        return {name for name, span in spans if slots & {*span}}
+
+    def observed(self, begin: int, end: int, most: int) -> NewObservation | None:
+        rows, spoken = self.bench.rows.live, list[tuple[int, str | None]]()
+        for n in range(begin, end):
+            entry = rows.get(f"slot-{n}")
+            spoken.append((entry.full.tokens, entry.role) if entry else (0, None))
+        whole = end == self.bench.state.slot_count
+        to = formulas.choose_end(begin, spoken, most, all_of=whole)
+        if not whole and to is None:
+            to = end
+        if to is None:
+            return None
+        raw = sum(tokens for tokens, _ in spoken[: to - begin])
+        return new(begin, to, raw=raw)
+
+    def reflection(self, read: list[Observation]) -> NewObservation:
+        names = [each.page_id for each in read]
+        raw = sum(each.raw for each in read)
+        return new(read[0].begin, read[-1].end, raw=raw, covers=names)
+
+    def do(self, command: Any) -> list[Any]:
+        events = self.bench.do(command)
+        began = self.bench.state.clock - self.bench.state.seq
+        seq = self.bench.state.seq - len(events)
+        for number, event in enumerate(events, 1):
+            if event.event_type == "page.created" and event.observed:
+                self.created(event, began + seq + number)
+            elif event.event_type == "log.reflected":
+                for n in self.standing.ranges[event.page_id]:
+                    self.standing.by[n] = event.page_id
+            elif event.event_type == "page.evicted" and event.cause == "observed":
+                self.left(event)
+        return events
+
+    def created(self, event: Any, clock: int) -> None:
+        standing, body = self.standing, event.observed
+        span = range(body.begin, body.end)
+        self.standing.ranges[event.page_id] = span
+        standing.clocks[event.page_id] = clock
+        if body.covers is not None:
+            standing.covers[event.page_id] = body.covers
+            return
+        # Nothing is observed twice, and no group is parted.
+        assert all(standing.by[n] is None for n in span)
+        for group in standing.groups:
+            assert not group.start < body.end < group.stop
+            is_open = group.stop == len(standing.by)
+            assert not (is_open and group.start < body.end), "an open group"
+        for n in span:
+            standing.by[n] = event.page_id
+
+    def left(self, event: Any) -> None:
+        user = self.bench.paging.last_user
+        assert user is None or event.page_id != f"slot-{user.slot}"
+
+    # What holds
+
+    def check(self, before: Observing) -> None:
+        state, standing = self.bench.state, self.standing
+        seen = state.observing
+        bounded(state)
+        assert 0 <= seen.cursor <= seen.watermark <= state.slot_count
+        assert seen.cursor >= standing.cursor, "a cursor moved back"
+        assert seen.watermark >= standing.watermark
+        standing.cursor, standing.watermark = seen.cursor, seen.watermark
+        stands = list[str | None]([None] * state.slot_count)
+        for each in (*seen.log, *seen.chunks):
+            assert each.end <= (seen.cursor if each in seen.log else seen.watermark)
+            for n in range(each.begin, each.end):
+                assert stands[n] is None
+                stands[n] = each.page_id
+        assert stands == standing.by
+        gaps = {n for a, b in seen.gaps() for n in range(a, b)}
+        assert gaps == {n for n in range(seen.watermark) if stands[n] is None}
+        assert all(each.page_id[:3] == "obs" for each in seen.log[1:])
+        chunks = {each.page_id for each in before.chunks}
+        logged = {each.page_id for each in seen.log}
+        covered = {name for each in seen.log for name in names_in(each)}
+        waiting = {each.page_id for each in seen.chunks}
+        gone = {*self.standing.ranges} - {*self.bench.rows.live}
+        assert chunks <= logged | covered | waiting | gone
+
+    def packed(self, *, over_budget: bool) -> None:
+        state: ThreadState = self.bench.state
+        stood = {n for each in state.observing.log for n in range(each.begin, each.end)}
+        raw = [n for n in range(state.slot_count) if n not in stood]
+        there = {frame.entry.slot for frame in state.paging.frames.values()}
+        live = self.bench.rows.live
+        missing = [n for n in raw if n not in there and f"slot-{n}" in live]
+        assert over_budget or not missing
+
+
+def names_in(found: Observation) -> set[str]:
+    return {found.page_id}.union(*map(names_in, found.covers))
+
+
+def new(
+    begin: int, end: int, *, raw: int, covers: list[str] | None = None
+) -> NewObservation:
+    tokens = max(1, min(raw // 5, 400))
+    body = ObservedBody(
+        begin=begin,
+        end=end,
+        raw=raw,
+        shown=tokens,
+        method="extractive",
+        covers=covers,
+    )
+    return NewObservation(
+        observed=body,
+        payload=b'{"content":{"text":"."}}',
+        tokens=tokens,
+        cost=tokens,
+        bytes=tokens * 4,
+        sources=(Location(UUID(int=1), 1, 0),),
+    )
+
+
+def fuzz(seed: int, steps: int = STEPS) -> None:
+    world = World(seed)
+    for _ in range(steps):
+        world.step()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_observing_fuzz(seed: int) -> None:
+    fuzz(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_000)
+def test_observing_fuzz_of_500_seeds() -> None:
+    fuzz_each(500)
+
+
+def fuzz_each(seeds: int) -> None:
+    for seed in range(seeds):
+        fuzz(seed)
+
+
+def twice(self: Observing, begin: int, slots: int) -> int | None:
+    return slots if begin <= self.watermark else None
+
+
+def lost(self: Observing) -> Observing:
+    after = REPLACED(self)
+    return after._replace(log=(after.log[0], *after.log[2:]))
+
+
+def back(self: Observing, gone: Callable[[int], bool]) -> Observing:
+    after = WITHOUT(self, gone)
+    begins = [begin for begin, _ in after.gaps()]
+    return after._replace(cursor=min([after.cursor, *begins]))
+
+
+def opened(state: ThreadState, end: int, pages: PageTable) -> bool:
+    return True
+
+
+def skipped(self: Observing, slots: int) -> list[tuple[int, int]]:
+    return [(self.cursor, slots)]
+
+
+REPLACED, WITHOUT = Observing.replaced, Observing.without
+#: What each bug is, and by what it is planted.
+BUGS: dict[str, tuple[Any, str, Any]] = {
+    "a range observed twice": (Observing, "range_from", twice),
+    "a chunk lost at reflection": (Observing, "replaced", lost),
+    "a cursor moved back": (Observing, "without", back),
+    "an open group covered": (observing, "is_closed", opened),
+    "a gap skipped": (Observing, "uncovered", skipped),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_fuzz_finds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*BUGS[bug])
+    with pytest.raises(AssertionError):
+        fuzz_each(500)
