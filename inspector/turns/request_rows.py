@@ -20,6 +20,7 @@ _GROUPS = {
     "system": "Head",
     "rules": "Head",
     "blocks": "Head",
+    "log": "Observations",
     "context": "Pages",
     "history": "History",
     "manifest": "Manifest",

@@ -52,6 +52,7 @@ PREFIX_CAUSES = {
     "recall": "the turn brought something else along",
     "rules": "the rules of the mode changed",
     "blocks": "the subject's blocks changed",
+    "log": "the log of observations changed",
     "tools": "the tools changed",
 }
 

@@ -17,7 +17,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, manifest, marks, recalls, tools
+from memoryhub.kernel.levels import (
+    block_lines,
+    log_lines,
+    manifest,
+    marks,
+    recalls,
+    tools,
+)
 from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
     Manifest,
@@ -103,6 +110,8 @@ class Wanted:
     own_tools: Location | None = None
     #: The subject's blocks that the request carries, in their order.
     blocks: tuple[Chosen, ...] = ()
+    #: Where the observations lie that stand for older messages, in their order.
+    log: tuple[Location, ...] = ()
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
     #: At which the exchange began; None without a message of the user.
@@ -152,8 +161,9 @@ class _Sides(NamedTuple):
     manifest: Manifest | None
     #: With all framing.
     tokens: int
-    #: The subject's blocks.
+    #: The subject's blocks, and the log of observations.
     blocks: tuple[Ref, ...] = ()
+    log: tuple[Ref, ...] = ()
     #: What the turn brings along unasked.
     recall: Recall | None = None
     recalled: tuple[Ref, ...] = ()
@@ -326,16 +336,19 @@ class _Packer:
         own = tools.listed(None, wanted.own_tools, self.texts)
         nothing = _Sides(None, None, None, self._framing(own))
         refs = tuple(self._block_ref(each) for each in wanted.blocks)
-        fenced_tokens = self._blocks(wanted.blocks)
-        bare = nothing._replace(tokens=nothing.tokens + fenced_tokens, blocks=refs)
-        least = [bare, nothing] if refs else [nothing]
+        log = tuple(self._log_ref(place) for place in wanted.log)
+        fenced_tokens = self._blocks(wanted.blocks) + self._log()
+        bare = nothing._replace(
+            tokens=nothing.tokens + fenced_tokens, blocks=refs, log=log
+        )
+        least = [bare, nothing] if refs or log else [nothing]
         rules = prompts.CURRENT[wanted.mode]
         if rules is None:
             return least
         listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
         fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
         fixed = self._framing(listed) + count(fence) + fenced_tokens
-        ruled = _Sides(rules, wanted.tools, None, fixed, refs)
+        ruled = _Sides(rules, wanted.tools, None, fixed, refs, log)
         sides = [ruled, *least]
         offered = self._offered(fixed, limit)
         if offered is not None:
@@ -357,6 +370,17 @@ class _Packer:
         lines = (block_lines.line(self.texts[b.place], whole=b.whole) for b in blocks)
         fence = fenced(block_lines.FENCE, "\n".join(lines))
         return self.count(in_string("\n\n" + fence))
+
+    def _log(self) -> int:
+        """Count what the fence with the log takes."""
+        texts = log_lines.texts([self.texts[place] for place in self.wanted.log])
+        if not texts:
+            return 0
+        fence = fenced(log_lines.FENCE, "\n".join(texts))
+        return self.count(in_string("\n\n" + fence))
+
+    def _log_ref(self, place: Location) -> Ref:
+        return Ref(place.seq, place.level, None, place.elsewhere(self.wanted.thread))
 
     def _block_ref(self, block: Chosen) -> Ref:
         place = block.place
@@ -564,6 +588,7 @@ class _Packer:
         for each in taken:
             parts.setdefault(each.place, []).append(self._ref(each))
         parts["blocks"], parts["recall"] = [*sides.blocks], [*sides.recalled]
+        parts["log"] = [*sides.log]
         present = {
             "rules": sides.rules is not None,
             "manifest": sides.manifest is not None,

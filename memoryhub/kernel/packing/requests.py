@@ -18,6 +18,7 @@ from uuid import UUID
 from memoryhub.kernel.levels import (
     block_lines,
     lines,
+    log_lines,
     manifest,
     marks,
     recalls,
@@ -45,8 +46,8 @@ PACKERS: dict[str, tuple[Vendor, str]] = {
 }
 _PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
 SECTIONS = (
-    *("system", "rules", "blocks", "context", "history", "manifest", "recall"),
-    *("exchange", "tools"),
+    *("system", "rules", "blocks", "log", "context", "history", "manifest"),
+    *("recall", "exchange", "tools"),
 )
 _TOOLS = '],"tools":'
 
@@ -251,6 +252,7 @@ class _Made:
         made |= {"rules": in_string(self._rules()), "tools": self.tools}
         made |= {"context": in_string("\n".join(self._lines()))}
         made |= {"blocks": in_string("\n".join(self._blocks()))}
+        made |= {"log": in_string("\n".join(self._log()))}
         return {name: made.get(name, "") for name in self._sections}
 
     def within_head(self) -> Iterator[tuple[int, int]]:
@@ -263,13 +265,13 @@ class _Made:
             at += size + blank
         if rules := self._rules():
             at += len(in_string(rules).encode()) + blank
-        blocks = [*self._blocks()]
-        at += len(in_string(f"<{FENCE}>\n")) if blocks else 0
-        for line in blocks:
-            size = len(in_string(line).encode())
-            yield at, at + size
-            at += size + len(in_string("\n"))
-        at += len(in_string(f"</{FENCE}>")) + blank if blocks else 0
+        for fence, texts in self._fences():
+            at += len(in_string(f"<{fence}>\n"))
+            for text in texts:
+                size = len(in_string(text).encode())
+                yield at, at + size
+                at += size + len(in_string("\n"))
+            at += len(in_string(f"</{fence}>")) + blank
         at += len(in_string("<VM:CONTEXT>\n"))
         for line in self._lines():
             size = len(in_string(line).encode())
@@ -326,8 +328,8 @@ class _Made:
         yield from self._prose()
         if rules := self._rules():
             yield rules
-        if blocks := "\n".join(self._blocks()):
-            yield fenced(FENCE, blocks)
+        for fence, texts in self._fences():
+            yield fenced(fence, "\n".join(texts))
         if brought := "\n".join(self._lines()):
             yield fenced("VM:CONTEXT", brought)
 
@@ -345,6 +347,22 @@ class _Made:
         for ref in self._refs("blocks"):
             opened = self._texts[ref.location(self._thread)]
             yield block_lines.line(opened, whole=ref.cut is None)
+
+    def _log(self) -> list[str]:
+        """What stands for older messages."""
+        refs = self._refs("log")
+        return log_lines.texts(
+            [self._texts[ref.location(self._thread)] for ref in refs]
+        )
+
+    def _fences(self) -> Iterator[tuple[str, list[str]]]:
+        """What stands in fences of the head and never leaves for a page."""
+        for fence, texts in (
+            (FENCE, [*self._blocks()]),
+            (log_lines.FENCE, self._log()),
+        ):
+            if texts:
+                yield fence, texts
 
     def _lines(self) -> Iterator[str]:
         """Pages of a request without tools, which nothing else could bring."""

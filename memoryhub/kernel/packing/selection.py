@@ -75,6 +75,9 @@ def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wa
         tools=_tools(settings, options),
         own_tools=paging.own_tools.place if paging.own_tools else None,
         blocks=tuple(block_lines.chosen(options.blocks, settings.blocks_tokens)),
+        log=tuple(
+            Location(*state.place(each.clock), FULL) for each in state.observing.log
+        ),
         instructions_role=settings.instructions_role,
         format=settings.format,
         since=paging.last_user.seq if paging.last_user else None,
@@ -157,7 +160,7 @@ def places(wanted: Wanted) -> list[Location]:
     offered = wanted.offered.rows if wanted.offered else ()
     rows = (row.location(wanted.thread) for row in (*wanted.available, *offered))
     own = [wanted.own_tools] if wanted.own_tools else []
-    own += [each.place for each in wanted.blocks]
+    own += [*(each.place for each in wanted.blocks), *wanted.log]
     own += [ref.location(wanted.thread) for ref in wanted.recalled]
     own += wanted.recall.mark_places if wanted.recall else []
     texts = (page.location for page in pages)
@@ -308,6 +311,7 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         candidates=kept(wanted.candidates),
         newest=kept(wanted.newest),
         blocks=tuple(each for each in wanted.blocks if each.place not in there),
+        log=tuple(place for place in wanted.log if place not in there),
         available=rows(wanted.available),
         offered=wanted.offered
         and replace(wanted.offered, rows=rows(wanted.offered.rows)),
