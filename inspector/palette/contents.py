@@ -62,6 +62,8 @@ class Line:
     #: Where it is shown now; and the event it came with, if that is its thread's own.
     now: str
     then_seq: int | None
+    #: What of it no longer holds, and where the facts are that say so.
+    marks: tuple[tuple[str, str], ...]
     #: How it stands in the working set: a class and words; None for what is no page.
     chip: tuple[str, str] | None
     #: As of when it was looked for; None is now.
@@ -214,7 +216,7 @@ def _line(
     if hit.page:
         now = f"{base}/pages/{hit.page}"
     elif fact:
-        now = f"{base}/facts?fact={hit.seq}"
+        now = _fact(base, hit.seq)
     else:
         now = f"{base}/{f'keys/{hit.key}' if hit.key else _screen(hit.kind)}"
     return Line(
@@ -227,9 +229,15 @@ def _line(
         now=now,
         # Facts are as of clocks of their own.
         then_seq=hit.seq if hit.thread == row.id and not fact else None,
+        marks=tuple((each.words, _fact(base, each.by)) for each in hit.marked),
         chip=_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
     )
+
+
+def _fact(base: str, seq: int | None) -> str:
+    """Give where a fact is shown; all are, where none rests on it any more."""
+    return f"{base}/facts" if seq is None else f"{base}/facts?fact={seq}"
 
 
 def _screen(kind: str) -> str:

@@ -28,6 +28,7 @@ from memoryhub.errors import Refusal
 from memoryhub.kernel.search.ranking import ORDERS, Order
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 from memoryhub.queries.threads import name_search
 from memoryhub.queries.threads.threads import ThreadLine
@@ -162,6 +163,7 @@ def _heard(
         return None
     limit = contents.EACH if place.wide else contents.SHOWN
     wanted = SearchRequest.parse(read.contents, order=place.order, limit=limit)
+    wanted = replace(wanted, where=FactFilter(valid_at=clock.now()))
     if place.thread is not None and not place.wide:
         rows = [place.thread]
     elif names := wanted.query.filters.threads:

@@ -200,7 +200,7 @@ class HitOut(Out):
     )
     marks: str | None = Field(
         None,
-        description="By recall: what no longer holds of what was learnt from it, as "
+        description="What no longer holds of what was learnt from it, as "
         "`[no longer so: since 2026-05-02 lives_in Paris]` or `[withdrawn]`.",
     )
     why: list[MatchedOut] | None = Field(None, description="With `explain` only.")
@@ -242,8 +242,9 @@ async def search(
 ) -> HttpResponse:
     """Find what was said in a thread and what it inherits, now or as of an event.
 
-    A POST, so that the words stay out of URLs and logs; it writes nothing. An empty
-    list has a `reason`.
+    A message or page stands beside what has become of what was learnt from it, as of
+    an event by what was known then. A POST, so that the words stay out of URLs and
+    logs; it writes nothing. An empty list has a `reason`.
     """
     return await read(_search, auth.caller(request), thread, body)
 
@@ -260,7 +261,8 @@ async def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResp
 
 def _search(agent: Agent, name: str, body: ThreadSearchIn) -> HttpResponse:
     thread = find_thread(agent, name)
-    found = searching.search_thread(thread, body.request(), seq=seq_of(thread, body))
+    request = replace(body.request(), where=FactFilter(valid_at=clock.now()))
+    found = searching.search_thread(thread, request, seq=seq_of(thread, body))
     return _answer(agent, found, body)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memoryhub.kernel.levels.contexts import Mark, Texts
 from memoryhub.kernel.state.pages import FULL, Location
@@ -19,12 +19,35 @@ MOST, MOST_VALUE = 3, 200
 _WITHDRAWN: Final = "[withdrawn]"
 
 
+class MarkWords(NamedTuple):
+    """A mark in words."""
+
+    words: str
+    #: The assertion by which something else holds, else it is over; None: withdrawn.
+    by: int | None
+
+
 def text(found: Iterable[Mark], texts: Texts) -> str:
-    """Return the marks of a text as they stand beside it; each once.
+    """Return the marks of a text as they stand beside it, as `worded` does."""
+    return joined(worded(found, texts))
+
+
+def worded(found: Iterable[Mark], texts: Texts) -> tuple[MarkWords, ...]:
+    """Return the marks of a text in words; each once.
 
     Raises KeyError where an assertion that they are told by is not in `texts`.
     """
-    return " ".join([*dict.fromkeys(_text(mark, texts) for mark in found)][:MOST])
+    every = dict[str, MarkWords]()
+    for mark in found:
+        by = mark.since if mark.holds is None else mark.holds
+        each = MarkWords(_text(mark, texts), by)
+        every.setdefault(each.words, each)
+    return (*every.values(),)[:MOST]
+
+
+def joined(found: Iterable[MarkWords]) -> str:
+    """Return marks as they stand beside their text."""
+    return " ".join(each.words for each in found)
 
 
 def _text(mark: Mark, texts: Texts) -> str:

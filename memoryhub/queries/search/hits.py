@@ -11,6 +11,7 @@ from memoryhub.journal.log import log
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels import marks
+from memoryhub.kernel.levels.marks import MarkWords
 from memoryhub.kernel.search import contents, excerpts
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.index import Index
@@ -58,8 +59,13 @@ class Hit:
     excerpt: Excerpt
     #: Of an assertion, where facts are told: the fact that it is of.
     fact: Fact | None = None
-    #: What of it no longer holds, as it is told.
-    marks: str = ""
+    #: What of it no longer holds.
+    marked: tuple[MarkWords, ...] = ()
+
+    @property
+    def marks(self) -> str:
+        """What of it no longer holds, as it stands beside it."""
+        return marks.joined(self.marked)
 
 
 def iter_hits(

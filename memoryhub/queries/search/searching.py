@@ -46,8 +46,8 @@ class SearchRequest:
     limit: int = 5
     #: Old versions of pages as well.
     versions: bool = False
-    #: Which facts are told, and by when texts are marked that no longer hold. None:
-    #: assertions are found as they were made, and no text is marked.
+    #: By when texts are marked that no longer hold, and in recall which facts are told.
+    #: None: assertions are found as they were made, and no text is marked.
     where: FactFilter | None = None
 
     @classmethod
@@ -102,11 +102,22 @@ def search_thread(
 ) -> SearchResult:
     """Search a thread and what it inherits, now or as of an event.
 
-    `thread` comes with its subject. Five queries where nothing is new.
+    As of an event texts are marked by what was known at its time, and held then; no
+    fact is told. `thread` comes with its subject. Five queries where nothing is new,
+    and those of marks.
     """
     rows, up_to = _history(thread, seq)
+    if request.where is not None and seq is not None:
+        request = replace(request, where=_then(thread, seq))
     scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
     return _search(rows, {row.id: row for row in rows}, request, scope)
+
+
+def _then(thread: Thread, seq: int) -> FactFilter:
+    """What was known at an event. One query."""
+    events = Event.objects.filter(thread_id=thread.id, seq__lte=seq).order_by("-seq")
+    at = events.values_list("at", flat=True).first() or thread.created_at
+    return FactFilter(valid_at=at, known_at=at)
 
 
 def iter_places(
@@ -204,11 +215,14 @@ def _search(
     found = SearchResult(
         searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
     )
-    return _opened(index, ranked, request, threads, found)
+    # What a thread's journal has of facts stays as it was asserted.
+    facts = None if scope.lineage else request.where
+    every = iter_hits(index, ranked, request.query, threads, facts)
+    return _opened(every, ranked, request, threads, found)
 
 
 def _opened(
-    index: Index,
+    every: Iterator[Hit | None],
     ranked: Ranked,
     request: SearchRequest,
     threads: Mapping[UUID, Thread],
@@ -217,7 +231,6 @@ def _opened(
     """With what was found, checked: with a phrase all that may hold it is opened."""
     phrases = bool(request.query.phrases)
     hits, dropped, opened = list[Hit](), 0, 0
-    every = iter_hits(index, ranked, request.query, threads, request.where)
     for hit in islice(every, OPENED):
         opened += 1
         if hit is None:
@@ -243,7 +256,10 @@ def _opened(
 def _marked(
     hits: Sequence[Hit], where: FactFilter | None, threads: Mapping[UUID, Thread]
 ) -> tuple[Hit, ...]:
-    """The same, with what of their texts no longer holds. Six queries, or none."""
+    """The same, with what of their texts no longer holds.
+
+    None without `where`, two queries where nothing was learnt from any, else six.
+    """
     if where is None or not hits:
         return (*hits,)
     thread = threads[hits[0].thread]
@@ -260,7 +276,7 @@ def _marked(
         every = found.get((hit.thread, hit.seq), ())
         # What tells one may be erased meanwhile.
         there = [mark for mark in every if mark.is_told_by(opened)]
-        return replace(hit, marks=marks.text(there, opened))
+        return replace(hit, marked=marks.worded(there, opened))
 
     return tuple(map(marked, hits))
 

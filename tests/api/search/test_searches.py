@@ -10,6 +10,7 @@ from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client
 from tests.cast import factories
+from tests.cast.knowing import claim, say
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +33,22 @@ async def test_an_agent_finds_an_acknowledged_message(
     assert Event.objects.count() == events
     before = await api.post("/threads/t-1/search", {"query": "zfa04y", "at_seq": 1})
     assert (before.json["items"], before.json["reason"]) == ([], "no_match")
+
+
+async def test_a_hit_of_a_thread_says_what_no_longer_holds(
+    api: Client, agent: Agent
+) -> None:
+    api.connect()
+    factories.make_thread(agent, user_id="ann")
+    seq = factories.append(agent, "t-1", "My airport is OSL").seq
+    ann = factories.get_thread(agent).subject
+    say(agent, ann, claim("OSL", 0, source=("t-1", seq)), claim("BGO", 31))
+    found = await api.post("/threads/t-1/search", {"query": "airport"})
+    (hit,) = found.json["items"]
+    assert hit["marks"] == "[no longer so: since 2026-02-01 home airport BGO]"
+    assert hit["fact"] is None
+    then = await api.post("/threads/t-1/search", {"query": "airport", "at_seq": seq})
+    assert then.json["items"][0]["marks"] is None
 
 
 async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None:

@@ -19,6 +19,8 @@ from tests.cast.knowing import claim, say
 
 pytestmark = pytest.mark.django_db
 PAGE = "/p/acme/threads/visit/recall"
+#: A text's mark, and where it leads.
+MARK = r'<a class="badge attn"\s+href="([^"]+)">\[no longer so[^<]*BGO\]</a>'
 
 
 @pytest.fixture
@@ -50,7 +52,8 @@ def test_texts_stand_beside_what_became_of_them_and_facts_as_they_hold(
 ) -> None:
     page = ask(viewer, query="airport")
     assert "<b>OSL" not in page
-    assert re.search(r'<span class="badge attn">\[no longer so[^<]*BGO\]</span>', page)
+    (mark,) = re.findall(MARK, page)
+    assert "<h2>BGO, " in viewer.get(mark).content.decode()
     home = f"/p/acme/threads/mh.home.{ann.id}"
     (fact,) = re.findall(rf'href="({home}/facts\?fact=\d+)"', page)
     assert "<mark>airport</mark>" in page
@@ -63,6 +66,20 @@ def test_texts_stand_beside_what_became_of_them_and_facts_as_they_hold(
     assert "OSL" in before
     assert "BGO" not in before
     assert "Nothing is remembered of that" in ask(viewer, query="zebra")
+
+
+def test_search_of_a_thread_tells_what_became_of_its_texts(
+    viewer: Client, ann: Subject
+) -> None:
+    sent = {"q": "airport", "thread": "talk"}
+    page = viewer.post("/p/acme/search/found", sent).content.decode()
+    (mark,) = re.findall(MARK, page)
+    assert "<h2>BGO, " in viewer.get(mark).content.decode()
+    wide = viewer.post("/p/acme/search/said", {"q": "airport"}).content.decode()
+    assert re.findall(MARK, wide) == [mark]
+    then = viewer.post("/p/acme/search/found", {**sent, "at_seq": 2}).content.decode()
+    assert "OSL" in then
+    assert not re.findall(MARK, then)
 
 
 def test_the_call_asks_for_what_the_form_did(viewer: Client, ann: Subject) -> None:

@@ -150,6 +150,27 @@ def test_a_model_that_searches_is_told_what_no_longer_holds(
     assert "· [withdrawn]: My diet is vegetarian." in answer
 
 
+def test_search_of_a_thread_tells_what_no_longer_holds(
+    agent: Agent, ann: Subject
+) -> None:
+    home, spring = find_home(ann), factories.get_thread(agent, "spring")
+    assert home is not None
+    where = FactFilter(valid_at=day(100))
+    for n, (predicate, (was, now)) in enumerate(_all()):
+        request = replace(SearchRequest.parse(f"my {predicate}", limit=1), where=where)
+        (hit,) = searching.search_thread(spring, request).items
+        assert was in hit.excerpt.text
+        assert hit.marks == _mark(n, predicate, now)
+        (told,) = hit.marked
+        assert (told.by is None) == (n % 4 == 2)
+        (then,) = searching.search_thread(spring, request, seq=spring.head_seq).items
+        assert replace(hit, marked=()) == then
+    asked = replace(SearchRequest.parse("kind:fact employer", limit=9), where=where)
+    claimed = searching.search_thread(home, asked).items
+    assert all(hit.fact is None and not hit.marked for hit in claimed)
+    assert len(claimed) == 2
+
+
 def test_without_what_it_is_marked_by_a_text_leaves_the_exchange(
     agent: Agent, ann: Subject
 ) -> None:
