@@ -13,7 +13,7 @@ from inspector.access import (
 )
 from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
-from inspector.knowledge import block_acts, fact_acts, fact_adding, facts
+from inspector.knowledge import block_acts, fact_acts, fact_adding, facts, undo
 from inspector.live import health
 from inspector.memory import (
     checkpoints,
@@ -21,7 +21,6 @@ from inspector.memory import (
     keys,
     restores,
     task_acts,
-    undo,
 )
 from inspector.nouns import NOUNS
 from inspector.overview import refusals, screen

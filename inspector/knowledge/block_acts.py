@@ -15,6 +15,7 @@ from inspector.lists import visits
 from inspector.memory import editing
 from inspector.web import refusals
 from memoryhub.errors import Refusal, StaleError, ValueTooLargeError
+from memoryhub.journal import Receipt
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge.blocks import BlockView
@@ -65,10 +66,7 @@ def _act(
         except Refusal as refusal:
             problem = refusal
         else:
-            where = {"project": project, "thread": receipt.name}
-            query = urlencode({"block": sent["block"]})
-            at = f"{reverse('blocks', kwargs=where)}?{query}#block-{sent['block']}"
-            return HttpResponseRedirect(at)
+            return show_saved(project, receipt, sent["block"])
     view = None if block is None else blocks.get_block(find_home(row.subject), block)
     return visits.thread_page(
         request,
@@ -77,6 +75,16 @@ def _act(
         row,
         _filled(view, sent, problem),
         status=refusals.status_of(problem),
+    )
+
+
+def show_saved(project: str, receipt: Receipt, block: str) -> HttpResponse:
+    """Go to the block that was written, which says so and offers to undo it."""
+    where = {"project": project, "thread": receipt.name}
+    saved = {"saved": receipt.events[-1].seq} if receipt.events else {}
+    query = urlencode({"block": block, **saved})
+    return HttpResponseRedirect(
+        f"{reverse('blocks', kwargs=where)}?{query}#block-{block}"
     )
 
 

@@ -9,6 +9,7 @@ from inspector.knowledge import home_visits
 from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
+from inspector.memory import editing
 from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge.blocks import BlockView, Version
 
@@ -47,7 +48,12 @@ def _list(ask: ListRequest[Visit]) -> Context:
         )
         for each in found
     ]
-    return {"shown": shown, "opened": opened, "editable": visit.editable}
+    return {
+        "shown": shown,
+        "opened": opened,
+        "editable": visit.editable,
+        "saved": editing.find_saved(ask.request, visit, blocks.find_edit),
+    }
 
 
 def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -60,13 +61,17 @@ def show_saved(route: str, receipt: Receipt | None, **names: str) -> HttpRespons
     return HttpResponseRedirect(f"{where}?{query}")
 
 
-def find_saved(request: HttpRequest, visit: Visit) -> Edit | None:
+def find_saved(
+    request: HttpRequest,
+    visit: Visit,
+    find: Callable[[Thread, int], Edit | None] = edits.find_edit,
+) -> Edit | None:
     """Find the edit that the URL says was just saved, by the one who looks.
 
-    One query where it says so. Raises InvalidError.
+    No query where it says nothing. Raises InvalidError.
     """
     seq = asof.number(request, "saved")
     if seq is None or not visit.editable:
         return None
-    edit = edits.find_edit(visit.row, seq)
+    edit = find(visit.row, seq)
     return edit if edit is not None and edit.actor == visit.visitor.actor else None

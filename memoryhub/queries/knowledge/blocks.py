@@ -28,6 +28,7 @@ from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states, tokenizers
+from memoryhub.queries.threads.edits import Edit
 from memoryhub.queries.threads.threads import names_of
 
 _WRITING = (PageCreated.event_type, PageUpdated.event_type)
@@ -167,6 +168,25 @@ def get_block(home: Thread | None, block: str, *, seq: int | None = None) -> Blo
         raise PageUnknownError
     (view,) = views(home, [entry])
     return view
+
+
+def find_edit(home: Thread, seq: int) -> Edit | None:
+    """Find the version of a block that an event wrote; None for anything else.
+
+    None as well of a block that was deleted. Three queries.
+    """
+    rows = Event.objects.filter(thread=home, seq=seq, type__in=_WRITING)
+    row = rows.only("seq", "type", "actor", "page").first() if home.home else None
+    entry = pages.current_entry(home, row.page) if row and row.page else None
+    if row is None or entry is None or entry.type != BLOCK:
+        return None
+    return Edit(
+        seq=row.seq,
+        actor=row.actor,
+        standing=entry.full.location.seq == row.seq,
+        block=row.page,
+        final=row.type == PageCreated.event_type,
+    )
 
 
 def count_turns(home: Thread, seqs: Sequence[int]) -> dict[int, int]:

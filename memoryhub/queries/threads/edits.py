@@ -35,10 +35,13 @@ class Edit:
 
     seq: int
     actor: str
-    #: The name of the key; None if it wrote the task.
-    key: str | None
     #: What it left is there now: nothing has written it since.
     standing: bool
+    #: The name of the key, or of the block; without both it wrote the task.
+    key: str | None = None
+    block: str | None = None
+    #: It can't be taken back: what it made, once gone, could never be there again.
+    final: bool = False
 
 
 def find_edit(thread: Thread, seq: int) -> Edit | None:

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from memoryhub.errors import (
     BlockReadOnlyError,
+    ContentErasedError,
     InvalidError,
     NotInBlockError,
     NotUniqueError,
@@ -28,8 +29,9 @@ from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, is_reserved_id
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks
-from memoryhub.queries.knowledge.blocks import BlockView
+from memoryhub.queries.knowledge.blocks import BlockView, Version
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
@@ -99,6 +101,27 @@ def put_by_hand(
         dataclasses.replace(command, version=version),
         actor=actor,
         epoch=subject.epoch,
+    )
+
+
+def undo_by_hand(home: Thread, block: str, *, seq: int, actor: str) -> Receipt:
+    """Write a block as it was before an event, if what that wrote is there; blocks.
+
+    Raises InvalidError of `seq` for an event that made the block, ContentErasedError if
+    what was there is gone, StaleError if anything wrote it since.
+    """
+    version, *before = blocks.list_versions(home, block, seq=seq, limit=2)
+    if not before:
+        raise InvalidError(loc="seq")
+    (was,) = before
+    if was.text is None:
+        raise ContentErasedError
+    return homes.perform(
+        home.subject,
+        WriteBlock(page=_page_of(block, was), version=version.version),
+        actor=actor,
+        # Erased meanwhile, what was read here may not be written again.
+        epoch=home.subject.epoch,
     )
 
 
@@ -234,8 +257,11 @@ def _changed(subject: Subject, block: str, change: Change, by: By) -> WriteBlock
 
 def _as_it_was(subject: Subject, block: str, version: int, by: By) -> WriteBlock:
     was = blocks.get_version(find_home(subject), block, version)
-    page = _page(block, was.text or "", was.description, read_only=was.read_only)
-    return WriteBlock(page=page, by=by)
+    return WriteBlock(page=_page_of(block, was), by=by)
+
+
+def _page_of(block: str, was: Version) -> NewPage:
+    return _page(block, was.text or "", was.description, read_only=was.read_only)
 
 
 def _appended(added: str, text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -20,6 +22,8 @@ from tests.inspector.paged import text_of
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"
+#: What was just written, and its event.
+SAVED = r'Saved as <a href="[^"]+/events/(\d+)"'
 
 
 @pytest.fixture
@@ -106,6 +110,51 @@ def test_an_operator_adds_a_block_and_writes_its_next_version(
     assert (view.version, view.text) == (2, "one\ntwo")
     assert view.description == "Who she is."
     assert "Version 2" in text_of(owner, saved.headers["Location"].partition("#")[0])
+
+
+def test_an_edit_says_its_event_and_is_undone_while_it_stands(
+    owner: Client, viewer: Client, agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann, HOSTILE, description="Who it is.", read_only=True)
+    home = f"/p/acme/threads/mh.home.{ann.id}"
+    sent = {"version": "1", "text": "two", "description": ""}
+    saved = owner.post(f"{home}/blocks/persona/edit", sent).headers["Location"]
+    page = text_of(owner, saved)
+    (seq,) = re.findall(SAVED, page)
+    undo = f"{home}/events/{seq}/undo"
+    assert f'action="{undo}"' in owner.get(saved).content.decode()
+    assert "Saved as" not in text_of(viewer, saved)
+    assert viewer.post(undo).status_code == 403
+    back = owner.post(undo)
+    assert re.findall(SAVED, text_of(owner, back.headers["Location"]))
+    view = reading.get_block(find_home(ann), "persona")
+    assert (view.version, view.text, view.read_only) == (3, HOSTILE, True)
+    assert view.description == "Who it is."
+    assert "written again since" in text_of(owner, saved)
+    late = owner.post(undo)
+    assert late.status_code == 409
+    assert "so nothing was undone" in late.content.decode()
+    assert reading.get_block(find_home(ann), "persona").version == 3
+
+
+def test_a_new_block_has_no_undo_nor_one_whose_former_text_is_gone(
+    owner: Client, agent: Agent, ann: Subject
+) -> None:
+    new = {"version": "none", "block": "persona", "text": "one", "description": ""}
+    made = owner.post("/p/acme/threads/t-1/add-block", new).headers["Location"]
+    page = owner.get(made).content.decode()
+    (seq,) = re.findall(SAVED, page)
+    home = f"/p/acme/threads/mh.home.{ann.id}"
+    assert "/undo" not in page
+    assert owner.post(f"{home}/events/{seq}/undo").status_code == 422
+    row = find_home(ann)
+    assert row is not None
+    put(agent, ann, "two")
+    forgetting.forget(ann, "record", thread=row, seq=int(seq), until="caches_purged")
+    edited = reading.get_block(row, "persona").seq
+    gone = owner.post(f"{home}/events/{edited}/undo")
+    assert gone.status_code == 410
+    assert "gone for good" in gone.content.decode()
 
 
 def test_who_was_slower_sees_both_texts_before_one_is_written(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from inspector.access.access import signed_in
+from inspector.knowledge import block_acts, blocks
 from inspector.lists import visits
 from inspector.memory import editing, keys, task
 from inspector.web import refusals
@@ -15,8 +16,12 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
+from memoryhub.journal import Receipt
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks as reading
 from memoryhub.queries.threads import edits
 from memoryhub.queries.threads.edits import Edit
+from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.memory import undos
 
 _TEXTS: refusals.Texts = {
@@ -32,19 +37,27 @@ _TEXTS: refusals.Texts = {
 @require_post
 @signed_in
 def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpResponse:
-    """Take back what an event wrote to a key or to the task."""
+    """Take back what an event wrote to a key, to the task or to a block."""
     visitor, row = editing.find(request, project, thread)
-    edit = edits.find_edit(row, seq)
+    edit = edits.find_edit(row, seq) or reading.find_edit(row, seq)
     if edit is None:
         raise InvalidError(loc="seq")
     try:
-        receipt = undos.undo(row, seq, actor=visitor.actor)
+        receipt = _undone(row, edit, actor=visitor.actor)
     except Refusal as refusal:
         return _refused(request, project, thread, edit=edit, refusal=refusal)
+    if edit.block is not None:
+        return block_acts.show_saved(project, receipt, edit.block)
     if edit.key is None:
         return editing.show_saved("task", receipt, project=project, thread=thread)
     names = {"project": project, "thread": thread, "key": edit.key}
     return editing.show_saved("key", receipt, **names)
+
+
+def _undone(row: Thread, edit: Edit, *, actor: str) -> Receipt:
+    if edit.block is None:
+        return undos.undo(row, edit.seq, actor=actor)
+    return writing.undo_by_hand(row, edit.block, seq=edit.seq, actor=actor)
 
 
 def _refused(
@@ -56,5 +69,6 @@ def _refused(
     status = refusals.status_of(refusal)
     if edit.key is not None:
         return keys.page(request, visit, edit.key, problem=problem, status=status)
-    ask = task.SCREEN.ask(request, visit)
-    return task.SCREEN.page(ask, problem=problem, status=status)
+    screen = task.SCREEN if edit.block is None else blocks.SCREEN
+    ask = screen.ask(request, visit)
+    return screen.page(ask, problem=problem, status=status)
