@@ -10,8 +10,10 @@ from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.memory import editing
-from memoryhub.queries.knowledge import blocks
+from memoryhub.queries.knowledge import block_turns, blocks
+from memoryhub.queries.knowledge.block_turns import Carrier
 from memoryhub.queries.knowledge.blocks import BlockView, Version
+from memoryhub.queries.lists.cursors import Batch
 
 #: Versions of one block that are shown beside each other.
 BESIDE = 6
@@ -19,12 +21,18 @@ BESIDE = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBlock:
-    """A block, its versions if it is the one that stands open, and who carried it."""
+    """A block, and its versions or the turns that carried it, if these are open."""
 
     view: BlockView
     #: Requests that had this version in their head.
     turns: int
+    #: What lists the turns.
+    turns_query: str
     versions: tuple[Version, ...] = ()
+    #: The newest of those, or of those behind a cursor.
+    carriers: Batch[Carrier] | None = None
+    #: What lists the turns before those; empty without any.
+    more: str = ""
 
     @property
     def filled(self) -> int:
@@ -33,19 +41,18 @@ class ShownBlock:
 
 
 def _list(ask: ListRequest[Visit]) -> Context:
-    """The blocks in their order. A constant number of queries."""
+    """The blocks in their order. A constant number of queries.
+
+    Raises BadCursorError.
+    """
     visit = ask.where
     if not visit.row.home:
         return {"shown": [], "editable": visit.editable}
     opened = ask.request.GET.get("block", "")
     found = blocks.list_blocks(visit.row, seq=visit.moment.at_seq)
-    carried = blocks.count_turns(visit.row, [each.seq for each in found])
+    carried = block_turns.count_turns(visit.row, [each.seq for each in found])
     shown = [
-        ShownBlock(
-            view=each,
-            turns=carried.get(each.seq, 0),
-            versions=_versions(visit, each) if each.block == opened else (),
-        )
+        _shown(ask, each, carried.get(each.seq, 0), opened=each.block == opened)
         for each in found
     ]
     return {
@@ -54,6 +61,24 @@ def _list(ask: ListRequest[Visit]) -> Context:
         "editable": visit.editable,
         "saved": editing.find_saved(ask.request, visit, blocks.find_edit),
     }
+
+
+def _shown(
+    ask: ListRequest[Visit], view: BlockView, turns: int, *, opened: bool
+) -> ShownBlock:
+    carriers = None
+    if ask.request.GET.get("carried") == view.block:
+        home = ask.where.row
+        carriers = block_turns.list_turns(home, view.seq, after=ask.after)
+    after = carriers.next if carriers else None
+    return ShownBlock(
+        view=view,
+        turns=turns,
+        turns_query=ask.query(carried=view.block),
+        versions=_versions(ask.where, view) if opened else (),
+        carriers=carriers,
+        more=ask.query(carried=view.block, after=after) if after else "",
+    )
 
 
 def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:

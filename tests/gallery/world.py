@@ -75,7 +75,7 @@ def make_world(agent: Agent) -> list[str]:
     other = {**known, "thread": paged.make_paged(agent).name}
     particular = [
         *particular_pages(agent, town, desk),
-        f"{THREADS}/{home.name}/blocks?block=persona",
+        f"{THREADS}/{home.name}/blocks?block=persona&carried=persona",
     ]
     unhealthy.look(clock.now())
     return [*every_page(known), *every_page(other), *particular]

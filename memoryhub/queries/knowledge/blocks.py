@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count
-
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
@@ -22,7 +20,6 @@ from memoryhub.kernel.levels.tokens import EST
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, Entry
-from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
@@ -187,14 +184,6 @@ def find_edit(home: Thread, seq: int) -> Edit | None:
         block=row.page,
         final=row.type == PageCreated.event_type,
     )
-
-
-def count_turns(home: Thread, seqs: Sequence[int]) -> dict[int, int]:
-    """Count the requests that carried the texts of these events. One query."""
-    rows = Derivation.objects.filter(thread=home, source_seq__in=seqs)
-    elsewhere = rows.exclude(derived_thread=home.id).order_by().values("source_seq")
-    counted = elsewhere.annotate(turns=Count("derived_seq"))
-    return dict(counted.values_list("source_seq", "turns"))
 
 
 def list_versions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -58,10 +59,37 @@ def test_any_thread_of_the_subject_leads_to_its_blocks(
     for page in shown:
         assert HOSTILE not in page
         assert "&lt;script&gt;" in page
-        for words in ("Who it is.", "read-only", "carried by 1 turn<", "version 1"):
+        for words in ("Who it is.", "read-only", ">1 turn</a>", "version 1"):
             assert words in page
     looks = AuditEntry.objects.filter(target_kind="thread")
     assert str(home.id) in set(looks.values_list("target_id", flat=True))
+
+
+def test_turns_that_carried_a_block_are_listed_newest_first(
+    owner: Client, agent: Agent, ann: Subject, django_assert_max_num_queries: Any
+) -> None:
+    put(agent, ann, "one")
+    factories.make_thread(agent, "t-2", user_id="ann")
+    for n in range(12):
+        for thread in ("t-1", "t-2"):
+            factories.append(agent, thread, f"hello {n}")
+            run(turns.begin(agent=agent, thread=thread, new=NewTurn()))
+    home = f"/p/acme/threads/mh.home.{ann.id}/blocks"
+    (opens,) = re.findall(r'href="([^"#]+)#[^"]*">24 turns<', text_of(owner, home))
+    with django_assert_max_num_queries(60) as one:
+        page = text_of(owner, opens)
+    links = re.findall(r'href="/p/acme/threads/(t-\d)/turns/(\d+)"', page)
+    expected = [(f"t-{2 - n % 2}", str(12 - n // 2)) for n in range(24)]
+    assert links == expected[:20]
+    (more,) = re.findall(r'href="([^"#]+)#[^"]*">Earlier turns<', page)
+    with django_assert_max_num_queries(len(one)):
+        rest = text_of(owner, more)
+    found = re.findall(r'href="/p/acme/threads/(t-\d)/turns/(\d+)"', rest)
+    assert found == expected[20:]
+    assert "Earlier turns" not in rest
+    assert owner.get(f"{opens}&after=forged").status_code in (400, 422)
+    thread, n = links[0]
+    assert owner.get(f"/p/acme/threads/{thread}/turns/{n}").status_code == 200
 
 
 def test_versions_stand_side_by_side(owner: Client, agent: Agent, ann: Subject) -> None:
