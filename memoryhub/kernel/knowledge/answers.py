@@ -7,20 +7,16 @@ dropped and counted, so that one slip costs one claim.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, time
-from typing import Any, Final, NamedTuple, NoReturn
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from memoryhub.kernel.knowledge.facts import MAX_ENTITY, MAX_PREDICATE, MAX_VALUE, fits
-from memoryhub.kernel.text.times import YEARS
+from memoryhub.kernel.text import times
+from memoryhub.kernel.text.answer_json import values
 
 #: Claims of one answer; more are dropped.
 MAX_CLAIMS: Final = 20
-#: Brackets in prose at which JSON is looked for.
-_LOOKED_AT = 64
-_FENCED = re.compile(r"```[A-Za-z]*\s*\n(.*?)```", re.DOTALL)
-_OPENING = re.compile(r"[\[{]")
 
 
 class Claim(NamedTuple):
@@ -58,22 +54,8 @@ def read(text: str) -> Answer | None:
 
 
 def _arrays(text: str) -> Iterator[list[Any]]:
-    """The arrays of an answer: as a whole, then in fences, then wherever one begins."""
-    for part in (text, *(found[1] for found in _FENCED.finditer(text))):
-        try:
-            yield from _array(_DECODER.decode(part.strip()))
-        except (ValueError, RecursionError):
-            continue
-    end = 0
-    for number, opening in enumerate(_OPENING.finditer(text)):
-        if number >= _LOOKED_AT:
-            return
-        if opening.start() < end:
-            continue
-        try:
-            value, end = _DECODER.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            continue
+    """The arrays of an answer, in the order in which its JSON is found."""
+    for value in values(text):
         yield from _array(value)
 
 
@@ -86,13 +68,6 @@ def _array(value: Any) -> Iterator[list[Any]]:
         yield value
 
 
-def _constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_constant)
-
-
 def _claim(item: Any) -> Claim | None:
     """The claim that an item makes; None if it makes none."""
     if not isinstance(item, dict):
@@ -102,7 +77,10 @@ def _claim(item: Any) -> Claim | None:
     value = _text(_plain(item.get("value")), MAX_VALUE, lines=True)
     if entity is None or predicate is None or value is None:
         return None
-    begin, end = _instant(item.get("valid_from")), _instant(item.get("valid_until"))
+    begin, end = (
+        times.instant(item.get("valid_from")),
+        times.instant(item.get("valid_until")),
+    )
     if begin is not None and end is not None and end <= begin:
         return None
     return Claim(
@@ -128,21 +106,3 @@ def _text(text: Any, most: int, *, lines: bool = False) -> str | None:
 def _share(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value <= 1 else None
-
-
-def _instant(text: Any) -> datetime | None:
-    """An instant with its offset, or the begin of a day by UTC; None for all else."""
-    if not isinstance(text, str) or len(text) > 40:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is None:
-            whole = len(text) == 10 and found.time() == time()
-            return _ours(found.replace(tzinfo=UTC)) if whole else None
-        return _ours(found.astimezone(UTC))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _ours(found: datetime) -> datetime | None:
-    return found if found.year in YEARS else None

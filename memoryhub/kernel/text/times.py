@@ -1,10 +1,10 @@
-"""Times that come from outside."""
+"""Times that come from outside, from clients and from models."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from typing import Final
+from datetime import UTC, datetime, time
+from typing import Any, Final
 
 from memoryhub.errors import InvalidError
 
@@ -36,3 +36,24 @@ def read(value: object, *, loc: str = "") -> datetime:
     if moment.year not in YEARS:
         raise InvalidError(code="time_range", loc=loc)
     return moment
+
+
+def instant(text: Any) -> datetime | None:
+    """Return an instant that a model wrote, as UTC; None for all else.
+
+    One with its offset, or the begin of a day by UTC, in the years that are taken.
+    """
+    if not isinstance(text, str) or len(text) > 40:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            whole = len(text) == 10 and found.time() == time()
+            return _ours(found.replace(tzinfo=UTC)) if whole else None
+        return _ours(found.astimezone(UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _ours(found: datetime) -> datetime | None:
+    return found if found.year in YEARS else None
