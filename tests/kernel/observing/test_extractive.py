@@ -1,0 +1,85 @@
+"""The extractive observer: a line for what was said, one for a run of tools."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.observing.extractive import Spoken, observe, reflect
+from memoryhub.kernel.observing.lines import SIGNS, written
+
+BEGUN = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
+SLOTS = st.builds(
+    Spoken,
+    index=st.just(0),
+    role=st.sampled_from(["user", "assistant", "tool", "system"]),
+    at=st.just(BEGUN),
+    text=st.none() | st.text(max_size=40),
+    tokens=st.integers(1, 2_000),
+    tools=st.lists(st.sampled_from(["grep", "read"]), max_size=3).map(tuple),
+    error=st.booleans(),
+)
+THREADS = st.lists(SLOTS, min_size=1, max_size=40).map(
+    lambda found: [each._replace(index=n) for n, each in enumerate(found, 7)]
+)
+
+
+def slot(index: int, role: str, text: str | None, **more: Any) -> Spoken:
+    at = BEGUN + timedelta(minutes=index)
+    return Spoken(index, role, at, text, tokens=500, **more)
+
+
+def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
+    spoken = [
+        slot(4, "user", "Where is order A-17?"),
+        slot(5, "assistant", "I'll look.", tools=("find", "find")),
+        slot(6, "tool", "none"),
+        slot(7, "tool", "timeout", error=True),
+        slot(8, "assistant", None),
+        slot(9, "user", None),
+        slot(10, "tool", "left over"),
+        slot(11, "assistant", "", tools=("find", "read")),
+        slot(12, "tool", "sent"),
+        slot(13, "tool", "by post"),
+        slot(14, "assistant", "It was sent."),
+    ]
+    lines = observe(spoken, count=estimate)
+    rows = written(lines).splitlines()
+    assert rows == [
+        "## 2026-03-01",
+        "- 🔴 14:09 user: Where is order A-17? [4]",
+        "- 🟢 14:10 tool find ×2 [5-7]",
+        "- 🔴 14:12 tool error: timeout [7]",
+        "- 🟢 14:13 [2 messages erased] [8-9]",
+        "- 🟢 14:15 tool find ×1, read ×1 [10-13]",
+        "- 🟡 14:19 assistant: It was sent. [14]",
+    ]
+    assert {line.mark for line in lines} < set(SIGNS)
+
+
+def test_tools_that_nobody_called_are_counted() -> None:
+    (line,) = observe([slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate)
+    assert line.text == "tool ×2"
+
+
+@given(THREADS)
+def test_extractive_is_deterministic_and_small(spoken: list[Spoken]) -> None:
+    lines = observe(spoken, count=estimate)
+    assert observe(tuple(spoken), count=estimate) == lines
+    raw = sum(each.tokens for each in spoken)
+    assert estimate(written(lines)) <= max(200, raw // 5)
+    covered = {n for line in lines for n in range(line.first, line.end)}
+    assert covered == {each.index for each in spoken}
+
+
+@given(THREADS, st.integers(30, 300))
+def test_a_log_is_reflected_by_folding_it(spoken: list[Spoken], tokens: int) -> None:
+    lines = observe(spoken, count=estimate)
+    shorter = reflect(lines, tokens=tokens, count=estimate)
+    assert len(shorter) == 1 or estimate(written(shorter)) <= tokens
+    end = max(line.end for line in shorter)
+    assert (shorter[0].first, end) == (7, 7 + len(spoken))
