@@ -1,0 +1,55 @@
+"""What observers and reflectors are asked, and messages as they read them."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.kernel.observing import answers, prompts
+from memoryhub.kernel.observing.answers import Answer, Refusal
+from memoryhub.kernel.observing.extractive import Spoken
+
+DIGESTS = {"observer/1": "4ac730ce1ed6a823", "reflector/1": "86565c1860599fb5"}
+
+
+def test_a_wording_never_changes() -> None:
+    made = {
+        name: hashlib.sha256(text.encode()).hexdigest()[:16]
+        for name, text in prompts.PROMPTS.items()
+    }
+    assert made == DIGESTS
+
+
+def test_the_example_of_each_prompt_is_an_answer() -> None:
+    for text in prompts.PROMPTS.values():
+        found = answers.read(text, first=0, end=20)
+        assert isinstance(found, Answer)
+        assert (found.lines[0].mark, found.lines[0].end) == ("critical", 15)
+        assert found.current_task
+        assert found.suggested_response
+
+
+def test_each_refusal_says_why_it_is_asked_again() -> None:
+    assert set(prompts.AGAIN) == set(get_args(Refusal))
+
+
+def test_a_slot_is_its_number_role_and_time_and_its_text_behind_bars() -> None:
+    at = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
+    slots = [Spoken(3, "user", at, "a\n\nb", 1), Spoken(4, "tool", None, None, 1)]
+    text = prompts.transcript([*slots, Spoken(5, "assistant", at, "", 1)])
+    assert text.split("\n") == [
+        *("[3] user 2026-03-01 14:05", "| a", "| ", "| b"),
+        *("[4] tool", "(erased)", "[5] assistant 2026-03-01 14:05", "| "),
+    ]
+
+
+@given(st.text() | st.text(alphabet="\n\r\x85\u2028[3]| user"))
+def test_no_text_ends_what_it_stands_in(text: str) -> None:
+    rows = prompts.transcript([Spoken(3, "user", None, text, 1)]).splitlines()
+    assert rows[0] == "[3] user"
+    assert len(rows) > 1
+    assert all(row.startswith("| ") for row in rows[1:])
