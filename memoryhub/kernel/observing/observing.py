@@ -331,7 +331,7 @@ def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:
             begin=command.begin,
             end=command.end,
             failure=command.failure,
-            failures=before.count + 1,
+            failures=before.times + 1,
             retry_at=command.retry_at,
             tokens_in=command.tokens_in,
             tokens_out=command.tokens_out,

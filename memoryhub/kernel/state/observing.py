@@ -33,14 +33,15 @@ class Observation(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: list[Any]) -> Observation:
-        *own, covers = plain
-        return cls(*own, tuple(map(cls.from_json, covers)))
+        page_id, begin, end, tokens, raw, clock, covers = plain
+        inner = tuple(map(cls.from_json, covers))
+        return cls(page_id, begin, end, tokens, raw, clock, inner)
 
 
 class Failing(NamedTuple):
     """How often in a row one who is asked has failed, and when it is due again."""
 
-    count: int = 0
+    times: int = 0
     retry_at: datetime | None = None
 
 
@@ -147,7 +148,9 @@ class Observing(NamedTuple):
         )
 
     def failed(self, asked: Asked, failing: Failing) -> Observing:
-        return self._replace(**{asked: failing})
+        if asked == "observer":
+            return self._replace(observer=failing)
+        return self._replace(reflector=failing)
 
     def without(self, gone: Callable[[int], bool]) -> Observing:
         """Return what is left once records are erased; what was begun is void.
@@ -173,8 +176,8 @@ class Observing(NamedTuple):
             plain[name] = [each.to_json() for each in plain[name]]
         plain["ahead"] = self.ahead and self.ahead.to_json()
         for name in ("observer", "reflector"):
-            count, at = plain[name]
-            plain[name] = [count, at and at.isoformat()]
+            times, at = plain[name]
+            plain[name] = [times, at and at.isoformat()]
         return plain
 
     @classmethod
@@ -185,8 +188,8 @@ class Observing(NamedTuple):
             fields[name] = tuple(map(Observation.from_json, plain[name]))
         fields["ahead"] = plain["ahead"] and Observation.from_json(plain["ahead"])
         for name in ("observer", "reflector"):
-            count, at = plain[name]
-            fields[name] = Failing(count, at and datetime.fromisoformat(at))
+            times, at = plain[name]
+            fields[name] = Failing(times, at and datetime.fromisoformat(at))
         return cls(**fields)
 
 
