@@ -8,6 +8,7 @@ from __future__ import annotations
 from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineFullError
 from memoryhub.errors.observing import (
     LogChangedError,
+    ObservationsWantedError,
     PinnedByLogError,
     RangeOpenError,
     RangeTakenError,
@@ -154,6 +155,7 @@ __all__ = [
     "NotRecordedError",
     "NotUniqueError",
     "NothingToEraseError",
+    "ObservationsWantedError",
     "PageErasedError",
     "PageUnknownError",
     "PinBudgetError",

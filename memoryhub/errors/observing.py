@@ -32,6 +32,12 @@ class LogChangedError(Refusal):
     code = "log_changed"
 
 
+class ObservationsWantedError(Refusal):
+    """The turn needs observations that are to be made first."""
+
+    code = "observations_wanted"
+
+
 class PinnedByLogError(Refusal):
     """The page stands in the log of observations, which leaves no request."""
 

@@ -22,7 +22,7 @@ HINT = "→ "
 def texts(log: Sequence[Opened]) -> list[str]:
     """Return the text of each observation, hints of the last one alone."""
     found = [lines.prose(each, level=FULL) for each in log]
-    return [*map(_without_hints, found[:-1]), *found[-1:]]
+    return [*map(without_hints, found[:-1]), *found[-1:]]
 
 
 def tokens(opened: Opened, *, count: Count) -> int:
@@ -30,6 +30,7 @@ def tokens(opened: Opened, *, count: Count) -> int:
     return count(in_string(lines.prose(opened, level=FULL) + "\n"))
 
 
-def _without_hints(text: str) -> str:
+def without_hints(text: str) -> str:
+    """Return the lines of an observation alone."""
     kept = [line for line in text.split("\n") if not line.startswith(HINT)]
     return "\n".join(kept)

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from memoryhub.errors import (
     LogChangedError,
+    ObservationsWantedError,
     RangeOpenError,
     RangeTakenError,
     StaleEpochError,
@@ -112,7 +113,9 @@ def _keep_observation(
         raise RangeTakenError(
             watermark=state.observing.watermark, epoch=state.observing.epoch
         )
-    if body.end > state.observing.watermark and not is_closed(state, body.end, pages):
+    # A gap ends where an observation did.
+    ends = body.end == reach < state.slot_count
+    if not ends and not is_closed(state, body.end, pages):
         raise RangeOpenError
     if body.begin < state.observing.cursor:
         _make_room(decision, state.observing.log_tokens + body.shown)
@@ -243,7 +246,7 @@ def _make_room(decision: Decision, log_tokens: int) -> None:
 
 def begin_turn(
     decision: Decision,
-    observed: Sequence[NewObservation],
+    observed: Sequence[NewObservation] | None,
     reflected: NewObservation | None,
     pages: PageTable,
 ) -> bool:
@@ -252,19 +255,23 @@ def begin_turn(
     Where nothing waits and there is no room, the observations that were made beforehand
     of the next slots are taken, by the extractive observer: a turn waits for no model.
     Emits page.created, page.evicted, observations.activated, log.reflected, page.mapped
-    in this order. Returns whether messages are left out that nothing stands for.
+    in this order. Returns whether messages are left out that nothing stands for. Raises
+    ObservationsWantedError when it needs what nobody has made: `observed` is None.
     """
     state = decision.state
     if not state.paging.settings.observe and not state.observing:
         return False
-    pieces = [*observed]
+    pieces = [*(observed or ())]
     while formulas.is_due(decision.state):
-        if not decision.state.observing.chunks:
-            if not _take(decision, pieces, pages):
-                break
-            continue
-        _activate(decision)
+        if decision.state.observing.chunks:
+            _activate(decision)
+        elif observed is None:
+            raise ObservationsWantedError
+        elif not _take(decision, pieces, pages):
+            break
     if _is_long(decision.state):
+        if observed is None and decision.state.observing.ahead is None:
+            raise ObservationsWantedError
         if reflected is not None and decision.state.observing.ahead is None:
             _try_reflection(decision, reflected)
         reflect(decision)

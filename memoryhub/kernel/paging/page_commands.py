@@ -191,8 +191,9 @@ class BeginTurn(PageCommand):
     #: The subject's, in their order; None leaves what requests carry of them.
     blocks: tuple[Carried, ...] | None = None
     #: Of an observed thread, what the extractive observer made beforehand of the next
-    #: slots and of the log, should there be no room and nothing else.
-    observed: tuple[NewObservation, ...] = ()
+    #: slots and of the log, should there be no room and nothing else. None: nobody has
+    #: looked whether that is needed.
+    observed: tuple[NewObservation, ...] | None = ()
     reflected: NewObservation | None = None
     simulated: bool = False
     by: By = "tool"

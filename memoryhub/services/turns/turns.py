@@ -9,7 +9,11 @@ from functools import partial
 from typing import Any
 
 from memoryhub import journal
-from memoryhub.errors import NoRoomError, NotRecordedError
+from memoryhub.errors import (
+    NoRoomError,
+    NotRecordedError,
+    ObservationsWantedError,
+)
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
@@ -27,6 +31,7 @@ from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
 
 
@@ -51,6 +56,7 @@ class NewTurn:
             tools=self.tools,
             mode=self.mode,
             continues=self.continues,
+            observed=None,
             by=self.by,
         )
 
@@ -103,7 +109,7 @@ async def begin(
         request=request,
         size=new.size,
     )
-    receipt = await counting.submit(order, partial(counting.with_slots, command))
+    receipt = await _submit(agent, thread, order, command)
     turn = receipt.one(TurnBegan)
     if receipt.replayed:
         begun = await read(_recorded, agent, receipt, turn.n)
@@ -111,6 +117,19 @@ async def begin(
             return begun
     options = _options(receipt, turn, token_budget=new.token_budget, blocks=carried)
     return await _pack(agent, thread, receipt, options)
+
+
+async def _submit(
+    agent: Agent, thread: str, order: Order, command: BeginTurn
+) -> Receipt:
+    """Begin it, with observations where its thread needs them now."""
+    try:
+        return await counting.submit(order, partial(counting.with_slots, command))
+    except ObservationsWantedError:
+        where = (agent.project, thread, agent.bound)
+        command = await read(extraction.prepared, *where, command)
+    order = dataclasses.replace(order, command=command)
+    return await counting.submit(order, partial(counting.with_slots, command))
 
 
 def _options(receipt: Receipt, turn: TurnBegan, **more: Any) -> Options:

@@ -1,0 +1,1 @@
+"""What is observed of threads. Never writes."""

@@ -1,0 +1,121 @@
+"""Ranges of slots that are to be observed, and the log, as observers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memoryhub.journal.writing import texts
+from memoryhub.kernel.levels import log_lines
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.observing import formulas, lines, making
+from memoryhub.kernel.observing.extractive import Spoken
+from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.state.observing import Observation
+from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries.threads import slots
+from memoryhub.queries.threads.slots import SlotLine
+
+#: Slots that are read at once.
+_BATCH = 200
+
+
+class Range(NamedTuple):
+    """Slots that follow each other, as an observer is given them."""
+
+    begin: int
+    end: int
+    spoken: tuple[Spoken, ...]
+    #: Where their texts lie; and their tokens, as they were said.
+    places: tuple[Location, ...]
+    raw: int
+
+
+class Logged(NamedTuple):
+    """Observations that follow each other, as a reflector is given them."""
+
+    entries: tuple[Observation, ...]
+    lines: tuple[Line, ...]
+    places: tuple[Location, ...]
+
+
+def list_open(state: ThreadState) -> list[tuple[int, int]]:
+    """Return what is not observed yet, gaps first: from where, and up to where."""
+    ahead = (state.observing.watermark, state.slot_count)
+    return [each for each in (*state.observing.gaps(), ahead) if each[0] < each[1]]
+
+
+def read_range(
+    thread: Thread, state: ThreadState, begin: int, end: int, *, most: int, count: Count
+) -> Range | None:
+    """Read the slots of one observation that begins there, and ends there at most.
+
+    None where none can end yet. `thread` comes with its subject. Two queries for 200
+    slots.
+    """
+    found, total = list[SlotLine](), 0
+    for line in _iter_slots(thread, begin, end):
+        found.append(line)
+        total += line.tokens
+        if total > most and formulas.choose_end(
+            begin, _sizes(found), most, all_of=False
+        ):
+            break
+    whole = begin + len(found) == end
+    to = formulas.choose_end(
+        begin, _sizes(found), most, all_of=whole and end == state.slot_count
+    )
+    if whole and end < state.slot_count and (to is None or total <= most):
+        # A gap ends where an observation did.
+        to = end
+    if to is None:
+        return None
+    kept = found[: to - begin]
+    return Range(
+        begin,
+        to,
+        tuple(_spoken(line, count) for line in kept),
+        tuple(Location(line.home, line.seq, FULL) for line in kept),
+        sum(line.tokens for line in kept),
+    )
+
+
+def read_log(thread: Thread, state: ThreadState) -> Logged | None:
+    """Read the begin of the log up to a gap; None where there is none. Two queries."""
+    entries, at = list[Observation](), 0
+    for each in state.observing.log:
+        if each.begin != at:
+            break
+        entries.append(each)
+        at = each.end
+    places = [Location(*state.place(each.clock), FULL) for each in entries]
+    opened = texts.opened(thread, places)
+    if not entries or any(place not in opened for place in places):
+        return None
+    told = [
+        line
+        for place in places
+        for line in lines.read(log_lines.without_hints(opened[place].content["text"]))
+    ]
+    return Logged(tuple(entries), tuple(told), tuple(places))
+
+
+def _iter_slots(thread: Thread, begin: int, end: int) -> Iterator[SlotLine]:
+    for start in range(begin, end, _BATCH):
+        indexes = range(start, min(end, start + _BATCH))
+        yield from slots.get_slots(thread, indexes)
+
+
+def _sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
+    return [(line.tokens, line.role) for line in found]
+
+
+def _spoken(line: SlotLine, count: Count) -> Spoken:
+    at = line.agent_at or line.at
+    if line.erased:
+        return making.erased(line.index, line.role, at, tokens=line.tokens)
+    return making.spoken(
+        line.index, line.role, at, line.content, tokens=line.tokens, count=count
+    )

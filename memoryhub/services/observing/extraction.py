@@ -1,0 +1,98 @@
+"""The extractive observer: what a turn needs that no model has made in time.
+
+Reading and telling happen before the turn's transaction, which takes of it what is
+still wanted then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.observing import extractive, formulas, making
+from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
+from memoryhub.kernel.state.page_events import ObservedBody
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import ranges
+from memoryhub.queries.observing.ranges import Logged, Range
+from memoryhub.queries.replay import states, tokenizers
+from memoryhub.queries.threads import threads
+
+METHOD: Final = "extractive"
+#: Observations that are made for one turn; a thread with more behind it goes on with
+#: the next.
+MOST: Final = 64
+
+
+def prepared(
+    project: UUID, name: str, bound: UUID | None, command: BeginTurn
+) -> BeginTurn:
+    """Return the command with the observations that its turn may need.
+
+    Two queries for 200 slots that are to be observed, and those of a state.
+    """
+    thread = threads.get_thread(project, name, bound=bound)
+    state, count = states.state_of(thread), tokenizers.of(thread).count
+    more = sum(slot.tokens for slot in command.slots)
+    pieces = tuple(_iter_pieces(thread, state, count, more=more))
+    reflected = reflect(thread, state, count)
+    return replace(command, observed=pieces, reflected=reflected)
+
+
+def _iter_pieces(
+    thread: Thread, state: ThreadState, count: Count, *, more: int
+) -> Iterator[NewObservation]:
+    """Observations until as much is left as an activation leaves."""
+    settings = state.paging.settings
+    left = formulas.uncovered(state) + more
+    most, made = formulas.cap(settings, None), 0
+    for begin, end in ranges.list_open(state):
+        at: int | None = begin
+        while at is not None and at < end and made < MOST:
+            if left <= formulas.keep(settings):
+                return
+            found = ranges.read_range(thread, state, at, end, most=most, count=count)
+            at = found.end if found else None
+            if found is not None:
+                left -= formulas.weight(found.raw, found.end - found.begin)
+                made += 1
+                yield observe(found, count)
+
+
+def observe(found: Range, count: Count) -> NewObservation:
+    """Tell a range without a model."""
+    body = ObservedBody(
+        begin=found.begin, end=found.end, raw=found.raw, shown=0, method=METHOD
+    )
+    told = extractive.observe(found.spoken, count=count)
+    return making.made(told, body, sources=found.places, count=count)
+
+
+def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation | None:
+    """Fold the log to half of the length at which it is condensed; None if it is short.
+
+    Two queries.
+    """
+    length = formulas.reflect_at(state.paging.settings)
+    if state.observing.log_tokens < length or state.observing.ahead is not None:
+        return None
+    found = ranges.read_log(thread, state)
+    return None if found is None else _folded(found, length // 2, count)
+
+
+def _folded(found: Logged, tokens: int, count: Count) -> NewObservation:
+    entries = found.entries
+    body = ObservedBody(
+        begin=entries[0].begin,
+        end=entries[-1].end,
+        raw=sum(each.raw for each in entries),
+        shown=0,
+        method=METHOD,
+        covers=[each.page_id for each in entries],
+    )
+    told = extractive.reflect(found.lines, tokens=tokens, count=count)
+    return making.made(told, body, sources=found.places, count=count)

@@ -1,0 +1,78 @@
+"""Turns of an observed thread: each message reaches the model, raw or told of."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.observing import formulas
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.rebuild import rebuild
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import Begun, NewTurn
+from tests.cast.erasings import erase
+from tests.cast.factories import append, get_thread, make_slot, make_thread, run
+from tests.services.acts import fork, state_of
+
+pytestmark = pytest.mark.django_db
+
+SETTINGS: dict[str, Any] = {
+    "observe": True,
+    "budget_tokens": 6_000,
+    "reserved_tokens": 800,
+    "observe_keep_tokens": 800,
+}
+
+
+def said(n: int) -> dict[str, Any]:
+    role = "user" if n % 2 == 0 else "assistant"
+    text = f"Number {n} is word{n:04}. " + "It goes on for a while like this. " * 4
+    return {"role": role, "content": text}
+
+
+def talk(agent: Agent, first: int, end: int, thread: str = "t-1") -> Begun:
+    """Turns of two messages each; the last."""
+    begun = None
+    for n in range(first, end, 2):
+        slots = [
+            make_slot(said(each), type=f"chat.{said(each)['role']}")
+            for each in (n - 1, n)
+            if each >= 0
+        ]
+        new = NewTurn(slots=slots)
+        begun = run(turns.begin(agent=agent, thread=thread, new=new))
+    assert begun is not None
+    return begun
+
+
+def request_of(begun: Begun) -> tuple[str, set[int]]:
+    """The log of a request, and the numbers that are said raw in it."""
+    request = json.loads(begun.request)
+    head = request["messages"][0]["content"]
+    log = re.search(r"<VM:LOG>\n(.*)\n</VM:LOG>", head, re.DOTALL)
+    rest = json.dumps(request["messages"][1:])
+    return log[1] if log else "", {int(n) for n in re.findall(r"word(\d{4})", rest)}
+
+
+def told(log: str) -> set[int]:
+    """The slots that lines of a log are about."""
+    found = set[int]()
+    for first, last in re.findall(r"\[(\d+)(?:-(\d+))?\]$", log, re.MULTILINE):
+        found |= {*range(int(first), int(last or first) + 1)}
+    return found
+
+
+def test_every_message_reaches_the_model(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    for end in range(20, 201, 20):
+        begun = talk(agent, end - 20, end)
+        state = state_of(get_thread(agent))
+        log, raw = request_of(begun)
+        assert told(log) | raw == {*range(state.slot_count)}
+        assert not begun.omitted
+        assert formulas.need(state) <= formulas.window(state.paging.settings)
+    assert state.observing.cursor > 100
+    rebuild(get_thread(agent))
