@@ -38,6 +38,8 @@ class ModelSettings:
     key: str = field(repr=False)
     #: None: nobody said what it takes.
     price: Price | None = None
+    #: What it takes of a question and its answer; None: nobody said so.
+    window_tokens: int | None = None
 
     @property
     def host(self) -> str:
@@ -66,7 +68,13 @@ def read_secret(file: Path, variable: str) -> str:
 
 
 def read(
-    url: str, name: str, key: str, file: Path | None, *, price: Price | None = None
+    url: str,
+    name: str,
+    key: str,
+    file: Path | None,
+    *,
+    price: Price | None = None,
+    window_tokens: int | None = None,
 ) -> ModelSettings | None:
     """Return the settings; None where there is no model. Raises ValueError with why."""
     if not (url or name or key or file):
@@ -82,4 +90,10 @@ def read(
         key = read_secret(file, "MEMORYHUB_MODEL_KEY_FILE")
     if not (key.isascii() and key.isprintable()):
         raise ValueError("MEMORYHUB_MODEL_KEY is no key: it has more than ASCII")
-    return ModelSettings(url=url.rstrip("/"), name=name, key=key, price=price)
+    return ModelSettings(
+        url=url.rstrip("/"),
+        name=name,
+        key=key,
+        price=price,
+        window_tokens=window_tokens,
+    )

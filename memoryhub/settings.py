@@ -64,6 +64,8 @@ class Environment(BaseSettings):
     MEMORYHUB_MODEL_NAME: str = ""
     MEMORYHUB_MODEL_KEY: str = ""
     MEMORYHUB_MODEL_KEY_FILE: Path | None = None
+    #: Of one question and its answer; none: as many as are asked.
+    MEMORYHUB_MODEL_WINDOW_TOKENS: int | None = Field(default=None, ge=4_000)
     #: Of one project, questions and answers together.
     MEMORYHUB_MODEL_DAILY_TOKENS: int = Field(default=1_000_000, ge=1)
     MEMORYHUB_LEAN_API: bool = True
@@ -130,7 +132,11 @@ def _model() -> ModelSettings | None:
     names = (f"MEMORYHUB_MODEL_{each}" for each in ("URL", "NAME", "KEY", "KEY_FILE"))
     price = ENV.MEMORYHUB_PRICES.get(ENV.MEMORYHUB_MODEL_NAME)
     try:
-        return model_settings.read(*(getattr(ENV, name) for name in names), price=price)
+        return model_settings.read(
+            *(getattr(ENV, name) for name in names),
+            price=price,
+            window_tokens=ENV.MEMORYHUB_MODEL_WINDOW_TOKENS,
+        )
     except ValueError as wrong:
         raise _refused(str(wrong)) from None
 

@@ -143,6 +143,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.PinnedError: 409,
     errors.PinnedByLogError: 409,
     errors.RangeTakenError: 409,
+    errors.ObserverOffError: 409,
     errors.RangeOpenError: 409,
     errors.StaleEpochError: 409,
     errors.LogChangedError: 409,

@@ -9,6 +9,7 @@ from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineF
 from memoryhub.errors.observing import (
     LogChangedError,
     ObservationsWantedError,
+    ObserverOffError,
     PinnedByLogError,
     RangeOpenError,
     RangeTakenError,
@@ -156,6 +157,7 @@ __all__ = [
     "NotUniqueError",
     "NothingToEraseError",
     "ObservationsWantedError",
+    "ObserverOffError",
     "PageErasedError",
     "PageUnknownError",
     "PinBudgetError",

@@ -32,6 +32,12 @@ class LogChangedError(Refusal):
     code = "log_changed"
 
 
+class ObserverOffError(Refusal):
+    """The thread is not observed. Set its `observe` to true first."""
+
+    code = "observer_off"
+
+
 class ObservationsWantedError(Refusal):
     """The turn needs observations that are to be made first."""
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from memoryhub.errors import (
     LogChangedError,
     ObservationsWantedError,
+    ObserverOffError,
     RangeOpenError,
     RangeTakenError,
     StaleEpochError,
@@ -76,6 +77,7 @@ class FailObserver(Command):
     retry_at: datetime
     tokens_in: int = 0
     tokens_out: int = 0
+    cost: float | None = None
     host: str | None = None
 
 
@@ -172,6 +174,7 @@ def reflect(decision: Decision) -> None:
             page_id=observing.ahead.page_id,
             generation=after.generation,
             replaced=len(observing.ahead.covers),
+            log_before=observing.log_tokens,
             log_tokens=after.log_tokens,
         )
     )
@@ -258,8 +261,8 @@ def begin_turn(
     in this order. Returns whether messages are left out that nothing stands for. Raises
     ObservationsWantedError when it needs what nobody has made: `observed` is None.
     """
-    state = decision.state
-    if not state.paging.settings.observe and not state.observing:
+    if not decision.paging.settings.observe:
+        # What stands in the log stays there, in the place of what it covers.
         return False
     pieces = [*(observed or ())]
     while formulas.is_due(decision.state):
@@ -342,6 +345,7 @@ def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:
             retry_at=command.retry_at,
             tokens_in=command.tokens_in,
             tokens_out=command.tokens_out,
+            cost=command.cost,
             host=command.host,
         )
     )
@@ -359,6 +363,8 @@ def resume(decision: Decision, command: ResumeObserver, pages: PageTable) -> Non
 
 
 def _require_epoch(state: ThreadState, epoch: int) -> None:
+    if not state.paging.settings.observe:
+        raise ObserverOffError
     if state.observing.epoch != epoch:
         raise StaleEpochError(epoch=state.observing.epoch)
 

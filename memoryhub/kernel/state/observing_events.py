@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memoryhub.kernel.state.bodies import Count, Event, Flag, Instant, Token
+from memoryhub.kernel.state.bodies import Count, Event, Figure, Flag, Instant, Token
 from memoryhub.kernel.state.observing import Asked
 
 #: Why nothing came of asking: no model answered, its answer was no JSON, had no lines,
@@ -33,6 +33,7 @@ class LogReflected(Event):
     page_id: Token
     generation: Count
     replaced: Count
+    log_before: Count
     log_tokens: Count
 
 
@@ -51,6 +52,7 @@ class ObserverFailed(Event):
     retry_at: Instant
     tokens_in: Count
     tokens_out: Count
+    cost: Figure | None = None
     #: Of the model, which was given the messages.
     host: Token | None = None
 

@@ -82,6 +82,35 @@ def read_range(
     )
 
 
+def read_next(
+    thread: Thread, state: ThreadState, *, count: Count, model: int | None = None
+) -> Range | None:
+    """Read what is observed next; None where there is nothing yet.
+
+    `model` is the window of the model that is asked.
+    """
+    most = formulas.cap(state.paging.settings, model)
+    for begin, end in list_open(state):
+        found = read_range(thread, state, begin, end, most=most, count=count)
+        if found is not None:
+            return found
+    return None
+
+
+def read_exactly(
+    thread: Thread, begin: int, end: int
+) -> tuple[tuple[Location, ...], int] | None:
+    """Return where the texts of these slots lie, and their tokens; None without them.
+
+    A query for each ancestor that is read.
+    """
+    if not 0 <= begin < end <= thread.slot_count:
+        return None
+    found = slots.get_slots(thread, range(begin, end), content=False)
+    places = tuple(Location(line.home, line.seq, FULL) for line in found)
+    return places, sum(line.tokens for line in found)
+
+
 def read_log(thread: Thread, state: ThreadState) -> Logged | None:
     """Read the begin of the log up to a gap; None where there is none. Two queries."""
     entries, at = list[Observation](), 0

@@ -81,10 +81,11 @@ def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation 
     if state.observing.log_tokens < length or state.observing.ahead is not None:
         return None
     found = ranges.read_log(thread, state)
-    return None if found is None else _folded(found, length // 2, count)
+    return None if found is None else fold(found, length // 2, count)
 
 
-def _folded(found: Logged, tokens: int, count: Count) -> NewObservation:
+def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
+    """Fold entries of the log to so many tokens."""
     entries = found.entries
     body = ObservedBody(
         begin=entries[0].begin,

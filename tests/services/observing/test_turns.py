@@ -13,9 +13,8 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
-from tests.cast.erasings import erase
-from tests.cast.factories import append, get_thread, make_slot, make_thread, run
-from tests.services.acts import fork, state_of
+from tests.cast.factories import get_thread, make_slot, make_thread, run
+from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db
 
