@@ -82,6 +82,8 @@ class Thread(models.Model):
     #: Its working set is full enough to lose pages soon, and no worker has looked yet
     #: for levels to make of them.
     levels_due = models.BooleanField(default=False)
+    #: An observer is to look at it. None in rows from before there were any.
+    observer_due = models.BooleanField(null=True)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
@@ -116,7 +118,7 @@ class Thread(models.Model):
             name="name agent_type agent_instance session labels",
             # The salt is what makes the digests of names; it is no name itself.
             digest="name_salt head_hash anchored_hash",
-            word="status home nearly_full last_event_type levels_due",
+            word="status home nearly_full last_event_type levels_due observer_due",
             number="fork_seq head_seq slot_count turn_count token_count byte_count"
             " listed_slots listed_turns listed_tokens listed_resident listed_faults"
             " listed_rate anchored_seq blanked_seq resident_tokens"
@@ -197,6 +199,12 @@ class Thread(models.Model):
                 fields=["listed_at"],
                 condition=models.Q(levels_due=True),
                 name="thread_levels_due",
+            ),
+            # And the one that observes.
+            models.Index(
+                fields=["listed_at"],
+                condition=models.Q(observer_due=True),
+                name="thread_observer_due",
             ),
         ]
 

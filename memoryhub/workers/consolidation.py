@@ -8,27 +8,23 @@ threads say what was asked.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from importlib import import_module
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import connections
 
-from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.errors.trouble import ModelError
-from memoryhub.journal.writing.activity import activity
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
-from memoryhub.queries.knowledge import model_use
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.knowledge import consolidations
-from memoryhub.services.knowledge.consolidations import Ask, Due, Message, Reply
+from memoryhub.services.model_calls import Ask
+from memoryhub.workers import model_calls
 from memoryhub.workers.leases import Held
 from memoryhub.workers.loops import Loop
 
@@ -41,18 +37,6 @@ LAG = timedelta(minutes=2)
 #: How often all threads are looked through: nothing else tells of a restriction that
 #: was lifted.
 AFRESH = timedelta(hours=1)
-#: How long nobody is asked while the model is away, or a project's day is used up.
-AWAY, USED_UP = timedelta(minutes=1), timedelta(minutes=10)
-
-
-def model() -> Ask | None:
-    """Return what asks the configured model; None without one."""
-    if settings.MODEL is None:
-        return None
-    # It needs an extra that nobody has who needs no model.
-    client = import_module("memoryhub.services.model_client")
-    ask: Ask = client.ModelClient(settings.MODEL).ask
-    return ask
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +44,7 @@ class Consolidator:
     """Asks for what is due, round after round, until it is stopped."""
 
     clock: Callable[[], datetime] = clock.now
-    ask: Ask | None = field(default_factory=model)
+    ask: Ask | None = field(default_factory=model_calls.model)
     _lease: Held = field(init=False)
     _loop: Loop = field(init=False)
     #: When it began to look the last time, and who is to be looked at again by when.
@@ -142,7 +126,7 @@ class Consolidator:
                 done = self._ask_next(thread)
             except ModelError as away:
                 log.warning("model.away", code=away.reason)
-                self._rests_until = self.clock() + AWAY
+                self._rests_until = self.clock() + model_calls.AWAY
                 break
             except Refusal:
                 # Restricted or erased meanwhile: it is looked at when it moves.
@@ -164,44 +148,12 @@ class Consolidator:
             if later is not None:
                 self._again[thread] = later
             return False
-        if self._is_used_up(row.project_id, now):
-            self._again[thread] = now + USED_UP
+        if model_calls.is_used_up(row.project_id, now):
+            self._again[thread] = now + model_calls.USED_UP
             return False
         assert self.ask is not None
-        asking, awake = _Counted(self.ask, due), self._awake
+        asking, awake = model_calls.Counted(self.ask, row.project_id), self._awake
         self._awake = False
-        consolidations.consolidate(due, asking, host=host(), awake=awake)
+        consolidations.consolidate(due, asking, host=model_calls.host(), awake=awake)
         self._awake = asking.answered
         return True
-
-    def _is_used_up(self, project: UUID, now: datetime) -> bool:
-        """Whether a project has no tokens left of its day."""
-        journal.run(activity.flush)
-        spent = model_use.get_use(project, now=now).tokens
-        return spent >= settings.MODEL_DAILY_TOKENS
-
-
-def host() -> str | None:
-    """Return whom exchanges are given to."""
-    return settings.MODEL.host if settings.MODEL else None
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Asks, and counts it for the project."""
-
-    ask: Ask
-    due: Due
-    #: What was asked last.
-    answered: bool = False
-
-    def __call__(self, messages: Sequence[Message]) -> Reply:
-        project, self.answered = self.due.thread.project_id, False
-        try:
-            reply = self.ask(messages)
-        except ModelError:
-            activity.model_asked(project, 0, failed=True)
-            raise
-        self.answered = True
-        activity.model_asked(project, reply.tokens_in + reply.tokens_out)
-        return reply

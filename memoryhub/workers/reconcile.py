@@ -35,6 +35,7 @@ from memoryhub.workers import (
 from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.loops import Loop
+from memoryhub.workers.observing import ThreadObserver
 from memoryhub.workers.overview import activity, unhealthy
 from memoryhub.workers.scans import Scanner
 from memoryhub.workers.search import terms
@@ -103,6 +104,7 @@ class Reconciler:
     scanner: Scanner = field(default_factory=Scanner)
     #: And it, which waits for the model.
     consolidator: Consolidator = field(default_factory=Consolidator)
+    observer: ThreadObserver = field(default_factory=ThreadObserver)
     _due: dict[str, float] = field(default_factory=dict)
     _loop: Loop = field(init=False)
 
@@ -121,6 +123,7 @@ class Reconciler:
         self.eraser.start()
         self.scanner.start()
         self.consolidator.start()
+        self.observer.start()
 
     def stop(self) -> None:
         """Finish the task at hand, give the lease up. The writer must still run."""
@@ -128,6 +131,7 @@ class Reconciler:
         self.eraser.stop()
         self.scanner.stop()
         self.consolidator.stop()
+        self.observer.stop()
         self._loop.stop()
 
     def wait(self) -> None:
@@ -172,6 +176,7 @@ class Reconciler:
                 done[name] = done.get(name, 0) + count
         done["erasures"] = self.eraser.round()
         done["consolidation"] = self.consolidator.round()
+        done["observing"] = self.observer.round()
         done["scans"] = self.scanner.round()
         if done["scans"]:
             # What waited for the night has its receipt at once.

@@ -25,7 +25,8 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import restrictions
-from memoryhub.workers.consolidation import Consolidator, model
+from memoryhub.workers.consolidation import Consolidator
+from memoryhub.workers.model_calls import model
 from tests.cast import forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.knowing import every

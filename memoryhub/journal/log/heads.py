@@ -194,6 +194,7 @@ def _row(head: Head) -> Thread:
         last_event_type=head.last_type,
         listed_at=state.at,
         levels_due=projections.levels_due(state),
+        observer_due=projections.observer_due(state),
         **columns,
         **listed_columns.copied(columns),
     )
@@ -207,6 +208,7 @@ def _append(pairs: Sequence[tuple[Head, Head]]) -> None:
 def _move(before: Head, after: Head) -> None:
     changes = projections.changed_columns(before.state, after.state)
     changes["levels_due"] = projections.levels_due(after.state)
+    changes["observer_due"] = projections.observer_due(after.state)
     if after.last_type != before.last_type:
         changes["last_event_type"] = after.last_type
     if after.listed_at != before.listed_at:
@@ -217,7 +219,9 @@ def _move(before: Head, after: Head) -> None:
         raise MovedError
 
 
-_APPENDED = Move(*projections.MOVING, "levels_due", "head_hash", "last_event_type")
+_APPENDED = Move(
+    *projections.MOVING, "levels_due", "observer_due", "head_hash", "last_event_type"
+)
 
 
 def _ordinary(before: Head, after: Head) -> bool:
@@ -230,8 +234,8 @@ def _ordinary(before: Head, after: Head) -> bool:
 def _moving(before: Head, after: Head) -> tuple[object, ...]:
     state = after.state
     moved = projections.moving_values(state)
-    due = projections.levels_due(state)
-    new = (*moved, due, after.chain, after.last_type)
+    due = projections.levels_due(state), projections.observer_due(state)
+    new = (*moved, *due, after.chain, after.last_type)
     return (*new, state.id, before.state.seq)
 
 

@@ -28,6 +28,7 @@ from memoryhub.journal.rows.nouns import PROJECTIONS
 from memoryhub.journal.rows.page_rows import PageRows
 from memoryhub.journal.rows.rows import DerivationRow, SlotRow, TurnRow
 from memoryhub.journal.rows.totals import Changes
+from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state import events, page_events
 from memoryhub.kernel.state.bodies import Event
@@ -232,6 +233,11 @@ def levels_due(state: ThreadState) -> bool:
     Every event sets it anew: what it brought may need levels too.
     """
     return state.status == "open" and state.paging.crowded
+
+
+def observer_due(state: ThreadState) -> bool:
+    """Return whether an observer is to look at the thread; it takes the mark off."""
+    return formulas.may_be_due(state)
 
 
 def changed_columns(before: ThreadState, after: ThreadState) -> dict[str, Any]:

@@ -120,7 +120,9 @@ def records_erased(state: ThreadState, event: RecordsErased) -> ThreadState:
     paging = _pages_gone(state, event, gone)
     memory = without_values(state.memory, gone, resident=_held_without)
     knowledge = state.knowledge.without(gone.at)
-    observing = state.observing.without(gone.at)
+    observing = state.observing
+    if observing or state.paging.settings.observe:
+        observing = observing.without(gone.at)
     if observing != state.observing:
         paging = paging.logging(observing.log_tokens)
     return state._replace(

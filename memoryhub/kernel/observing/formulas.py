@@ -7,7 +7,7 @@ window of the model that is asked, None without one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state.paging_config import Settings
@@ -99,6 +99,26 @@ def choose_end(
         if closed:
             found = begin + number
     return found
+
+
+def may_be_due(state: ThreadState) -> bool:
+    """Return whether an observer should look at the thread: something may be due."""
+    seen, chosen = state.observing, state.paging.settings
+    if not chosen.observe or seen.paused or state.status != "open":
+        return False
+    behind = unobserved(state) >= min(LEAST, cap(chosen, None))
+    return behind or bool(seen.gaps()) or reflecting(state, None) is not None
+
+
+def reflecting(state: ThreadState, model: int | None) -> Literal["now", "ahead"] | None:
+    """Return whether the log is to be condensed: now, ahead of that, or not yet."""
+    seen, length = state.observing, reflect_at(state.paging.settings, model)
+    failed = seen.reflector
+    if seen.ahead or (failed.times and seen.log_tokens < failed.log_tokens + GROWN):
+        return None
+    if seen.log_tokens >= length:
+        return "now"
+    return "ahead" if seen.log_tokens * 2 >= length else None
 
 
 def is_due(state: ThreadState) -> bool:

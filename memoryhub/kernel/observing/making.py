@@ -21,6 +21,8 @@ from memoryhub.kernel.text import strict_json
 
 #: Of a message's text, as the extractive observer tells it.
 _REFERENCE: Final = 50
+#: Characters of one message that a model is given.
+MOST_READ: Final = 24_000
 
 
 def spoken(
@@ -30,17 +32,26 @@ def spoken(
     content: Any,
     *,
     tokens: int,
-    count: Count,
+    count: Count | None,
 ) -> Spoken:
-    """Return a slot as an observer is told of it; the message that `content` is."""
+    """Return a slot as an observer is told of it; `content` is its own.
+
+    In short, by the counter; without one in whole, but for the middle of what is long.
+    """
     message = reading.read(content)
     text = words(message).strip()
-    short = level_text.reference(text, label="", cap=_REFERENCE, count=count)
+    if count is None:
+        half = MOST_READ // 2
+        long = len(text) > MOST_READ
+        text = f"{text[:half]}\n[…]\n{text[-half:]}" if long else text
+    else:
+        short = level_text.reference(text, label="", cap=_REFERENCE, count=count)
+        text = lines.one_line(short or text[:_REFERENCE])
     return Spoken(
         index=index,
         role=role or message.role or "user",
         at=at,
-        text=lines.one_line(short or text[:_REFERENCE]),
+        text=text,
         tokens=tokens,
         tools=tuple(call.name or "tool" for call in message.calls),
         error=any(result.failed for result in message.results),

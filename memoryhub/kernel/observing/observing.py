@@ -6,7 +6,7 @@ folds is in `residency`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -24,7 +24,7 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.paging import eviction, precedence, working_set
 from memoryhub.kernel.paging.entries import place_body
-from memoryhub.kernel.paging.page_commands import NewObservation
+from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.paging.precedence import USER
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.observing import Asked, Failing, Observing
@@ -247,23 +247,23 @@ def _make_room(decision: Decision, log_tokens: int) -> None:
     eviction.shrink(decision)
 
 
-def begin_turn(
-    decision: Decision,
-    observed: Sequence[NewObservation] | None,
-    reflected: NewObservation | None,
-    pages: PageTable,
-) -> bool:
+def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> bool:
     """Bring into the request that begins what waits, and show all that is uncovered.
 
     Where nothing waits and there is no room, the observations that were made beforehand
     of the next slots are taken, by the extractive observer: a turn waits for no model.
     Emits page.created, page.evicted, observations.activated, log.reflected, page.mapped
     in this order. Returns whether messages are left out that nothing stands for. Raises
-    ObservationsWantedError when it needs what nobody has made: `observed` is None.
+    ObservationsWantedError when it needs what nobody has made, or made of what was
+    erased since.
     """
     if not decision.paging.settings.observe:
         # What stands in the log stays there, in the place of what it covers.
         return False
+    observed = command.observed
+    stale = command.epoch != decision.state.observing.epoch
+    if stale and (observed or command.reflected):
+        observed = None
     pieces = [*(observed or ())]
     while formulas.is_due(decision.state):
         if decision.state.observing.chunks:
@@ -275,8 +275,8 @@ def begin_turn(
     if _is_long(decision.state):
         if observed is None and decision.state.observing.ahead is None:
             raise ObservationsWantedError
-        if reflected is not None and decision.state.observing.ahead is None:
-            _try_reflection(decision, reflected)
+        if command.reflected and observed is not None:
+            _try_reflection(decision, command.reflected)
         reflect(decision)
     return not _show_uncovered(decision, pages)
 
@@ -293,6 +293,8 @@ def _take(decision: Decision, pieces: list[NewObservation], pages: PageTable) ->
 
 
 def _try_reflection(decision: Decision, made: NewObservation) -> None:
+    if decision.state.observing.ahead is not None:
+        return
     try:
         _keep_reflection(decision, made)
     except LogChangedError:
@@ -383,8 +385,15 @@ def _logged(state: ThreadState, observing: Observing) -> ThreadState:
 
 
 def failed(state: ThreadState, event: ObserverFailed) -> ThreadState:
-    failing = Failing(event.failures, event.retry_at)
-    observing = state.observing.failed(event.asked, failing)
+    seen = state.observing
+    before: Failing = getattr(seen, event.asked)
+    failing = Failing(
+        event.failures,
+        event.retry_at,
+        before.useless + (event.failure != "no_model"),
+        seen.log_tokens,
+    )
+    observing = seen.failed(event.asked, failing).given_to(event.host)
     return state._replace(observing=observing)
 
 

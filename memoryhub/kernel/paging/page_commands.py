@@ -195,6 +195,8 @@ class BeginTurn(PageCommand):
     #: looked whether that is needed.
     observed: tuple[NewObservation, ...] | None = ()
     reflected: NewObservation | None = None
+    #: Of observing, in which these were made.
+    epoch: int = 0
     simulated: bool = False
     by: By = "tool"
 

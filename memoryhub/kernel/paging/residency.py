@@ -61,6 +61,7 @@ def _observed(
         covers=tuple(each for each in observing.log if each.page_id in covers),
     )
     observing = observing.reflected(made) if covers else observing.observed(made)
+    observing = observing.given_to(body.host)
     tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
     paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
     if observing.log != state.observing.log:

@@ -43,6 +43,19 @@ class Failing(NamedTuple):
 
     times: int = 0
     retry_at: datetime | None = None
+    #: Of those, how often there was an answer that was of no use.
+    useless: int = 0
+    #: How long the log was then.
+    log_tokens: int = 0
+
+    def to_json(self) -> list[Any]:
+        times, at, *rest = self
+        return [times, at and at.isoformat(), *rest]
+
+    @classmethod
+    def from_json(cls, plain: list[Any]) -> Failing:
+        times, at, *rest = plain
+        return cls(times, at and datetime.fromisoformat(at), *rest)
 
 
 class Observing(NamedTuple):
@@ -65,6 +78,8 @@ class Observing(NamedTuple):
     paused: bool = False
     observer: Failing = Failing()
     reflector: Failing = Failing()
+    #: Of the models that were given messages, sorted.
+    hosts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self != Observing()
@@ -147,6 +162,12 @@ class Observing(NamedTuple):
             log=(made, *left), ahead=None, generation=self.generation + 1
         )
 
+    def given_to(self, host: str | None) -> Observing:
+        """Return the same with a model's host that was given messages."""
+        if host is None or host in self.hosts:
+            return self
+        return self._replace(hosts=tuple(sorted((*self.hosts, host))))
+
     def failed(self, asked: Asked, failing: Failing) -> Observing:
         if asked == "observer":
             return self._replace(observer=failing)
@@ -157,8 +178,6 @@ class Observing(NamedTuple):
 
         What stood for erased slots leaves a gap, an erased reflection what it covered.
         """
-        if not self:
-            return self
         ahead = self.ahead
         if ahead is not None and any(gone(each.clock) for each in _all((ahead,))):
             ahead = None
@@ -175,9 +194,9 @@ class Observing(NamedTuple):
         for name in ("chunks", "log"):
             plain[name] = [each.to_json() for each in plain[name]]
         plain["ahead"] = self.ahead and self.ahead.to_json()
+        plain["hosts"] = [*self.hosts]
         for name in ("observer", "reflector"):
-            times, at = plain[name]
-            plain[name] = [times, at and at.isoformat()]
+            plain[name] = plain[name].to_json()
         return plain
 
     @classmethod
@@ -186,10 +205,10 @@ class Observing(NamedTuple):
         fields = dict(plain)
         for name in ("chunks", "log"):
             fields[name] = tuple(map(Observation.from_json, plain[name]))
+        fields["hosts"] = tuple(plain["hosts"])
         fields["ahead"] = plain["ahead"] and Observation.from_json(plain["ahead"])
         for name in ("observer", "reflector"):
-            times, at = plain[name]
-            fields[name] = Failing(times, at and datetime.fromisoformat(at))
+            fields[name] = Failing.from_json(plain[name])
         return cls(**fields)
 
 

@@ -57,9 +57,7 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
         slots.append_one(decision, slot, pages)
         # Later ones may send it home again, where no row tells of it yet.
         newest = _resident_user(decision.paging) or newest
-    over_budget = observing.begin_turn(
-        decision, command.observed, command.reflected, pages
-    )
+    over_budget = observing.begin_turn(decision, command, pages)
     continues = command.continues
     if continues is None:
         continues = continues_exchange(decision.paging)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from memoryhub.journal.writing import texts
@@ -48,12 +48,19 @@ def list_open(state: ThreadState) -> list[tuple[int, int]]:
 
 
 def read_range(
-    thread: Thread, state: ThreadState, begin: int, end: int, *, most: int, count: Count
+    thread: Thread,
+    state: ThreadState,
+    begin: int,
+    end: int,
+    *,
+    most: int,
+    count: Count,
+    whole: bool = False,
 ) -> Range | None:
     """Read the slots of one observation that begins there, and ends there at most.
 
-    None where none can end yet. `thread` comes with its subject. Two queries for 200
-    slots.
+    None where none can end yet. `thread` comes with its subject; `whole` are messages
+    as a model reads them. Two queries for 200 slots.
     """
     found, total = list[SlotLine](), 0
     for line in _iter_slots(thread, begin, end):
@@ -63,11 +70,11 @@ def read_range(
             begin, _sizes(found), most, all_of=False
         ):
             break
-    whole = begin + len(found) == end
+    every = begin + len(found) == end
     to = formulas.choose_end(
-        begin, _sizes(found), most, all_of=whole and end == state.slot_count
+        begin, _sizes(found), most, all_of=every and end == state.slot_count
     )
-    if whole and end < state.slot_count and (to is None or total <= most):
+    if every and end < state.slot_count and (to is None or total <= most):
         # A gap ends where an observation did.
         to = end
     if to is None:
@@ -76,22 +83,29 @@ def read_range(
     return Range(
         begin,
         to,
-        tuple(_spoken(line, count) for line in kept),
-        tuple(Location(line.home, line.seq, FULL) for line in kept),
+        tuple(_spoken(line, count, whole=whole) for line in kept),
+        _places(kept),
         sum(line.tokens for line in kept),
     )
 
 
 def read_next(
-    thread: Thread, state: ThreadState, *, count: Count, model: int | None = None
+    thread: Thread,
+    state: ThreadState,
+    *,
+    count: Count,
+    model: int | None = None,
+    whole: bool = False,
 ) -> Range | None:
     """Read what is observed next; None where there is nothing yet.
 
-    `model` is the window of the model that is asked.
+    `model` is the window of the model that is asked, which reads messages `whole`.
     """
     most = formulas.cap(state.paging.settings, model)
     for begin, end in list_open(state):
-        found = read_range(thread, state, begin, end, most=most, count=count)
+        found = read_range(
+            thread, state, begin, end, most=most, count=count, whole=whole
+        )
         if found is not None:
             return found
     return None
@@ -107,8 +121,7 @@ def read_exactly(
     if not 0 <= begin < end <= thread.slot_count:
         return None
     found = slots.get_slots(thread, range(begin, end), content=False)
-    places = tuple(Location(line.home, line.seq, FULL) for line in found)
-    return places, sum(line.tokens for line in found)
+    return _places(found), sum(line.tokens for line in found)
 
 
 def read_log(thread: Thread, state: ThreadState) -> Logged | None:
@@ -137,14 +150,25 @@ def _iter_slots(thread: Thread, begin: int, end: int) -> Iterator[SlotLine]:
         yield from slots.get_slots(thread, indexes)
 
 
+def _places(found: Iterable[SlotLine]) -> tuple[Location, ...]:
+    """Where their texts lie; what is erased is no source of anything."""
+    there = (line for line in found if not line.erased)
+    return tuple(Location(line.home, line.seq, FULL) for line in there)
+
+
 def _sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
     return [(line.tokens, line.role) for line in found]
 
 
-def _spoken(line: SlotLine, count: Count) -> Spoken:
+def _spoken(line: SlotLine, count: Count, *, whole: bool) -> Spoken:
     at = line.agent_at or line.at
     if line.erased:
         return making.erased(line.index, line.role, at, tokens=line.tokens)
     return making.spoken(
-        line.index, line.role, at, line.content, tokens=line.tokens, count=count
+        line.index,
+        line.role,
+        at,
+        line.content,
+        tokens=line.tokens,
+        count=None if whole else count,
     )

@@ -9,7 +9,10 @@ from django.db.models import Q
 
 from memoryhub.journal import audit
 from memoryhub.journal.writing.uses import recipient_name, uses
+from memoryhub.kernel.state.observing_events import ObserverFailed
+from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.access.audit import AuditEntry, DailyUse
+from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import states
@@ -59,6 +62,16 @@ def _models(subject: UUID) -> Iterator[str]:
     home = Thread.objects.filter(subject=subject, home=True).first()
     if home is not None:
         for host in states.state_of(home).knowledge.hosts:
+            yield f"model:{host}"
+    asked = Event.objects.filter(thread__subject=subject).filter(
+        Q(type=ObserverFailed.event_type)
+        | Q(type=PageCreated.event_type, page__startswith="obs-")
+    )
+    observed = Thread.objects.filter(
+        id__in=asked.values("thread").distinct()
+    ).select_related("subject")
+    for thread in observed:
+        for host in states.state_of(thread).observing.hosts:
             yield f"model:{host}"
 
 

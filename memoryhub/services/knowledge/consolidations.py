@@ -6,11 +6,11 @@ what is written names what it was made on, so whoever was slower writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import UUID
 
 from memoryhub.errors import (
@@ -47,6 +47,7 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.replay import states
 from memoryhub.services.knowledge import facts, homes
 from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
+from memoryhub.services.model_calls import Ask, Message, add_costs, message
 from memoryhub.vault.keys import keys
 
 ACTOR = "worker:consolidation"
@@ -68,24 +69,6 @@ values hold at once. No guesses, no greetings, nothing about the assistant; at m
 items; [] if there is nothing."""
 AGAIN: Final = "That held no JSON array. Answer with the JSON array alone."
 
-Message = dict[str, str]
-
-
-class Reply(Protocol):
-    """What a model said, and what it took."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def tokens_in(self) -> int: ...
-    @property
-    def tokens_out(self) -> int: ...
-    @property
-    def cost(self) -> float | None: ...
-
-
-#: Asks the model. Raises ModelError.
-Ask = Callable[[Sequence[Message]], Reply]
 #: Statuses by which a provider refuses an exchange, and not us.
 _REFUSED: Final = frozenset({400, 413, 422})
 
@@ -202,14 +185,14 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
                 command,
                 tokens_in=command.tokens_in + reply.tokens_in,
                 tokens_out=command.tokens_out + reply.tokens_out,
-                cost=_sum(command.cost, reply.cost),
+                cost=add_costs(command.cost, reply.cost),
             )
             if (answer := answers.read(reply.text)) is not None:
                 break
             messages = [
                 *messages,
-                _message("assistant", reply.text),
-                _message("user", AGAIN),
+                message("assistant", reply.text),
+                message("user", AGAIN),
             ]
     except ModelError as wrong:
         if _is_away(wrong) and not awake:
@@ -220,10 +203,6 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
     made = _facts(due, answer.claims)
     dropped = answer.dropped + len(answer.claims) - len(made)
     return replace(command, facts=made, dropped=dropped)
-
-
-def _sum(before: float | None, more: float | None) -> float | None:
-    return before if more is None else round((before or 0) + more, 6)
 
 
 def _is_away(wrong: ModelError) -> bool:
@@ -285,11 +264,7 @@ def _messages(due: Due) -> list[Message]:
     used = _predicates(due.thread.subject)
     parts = [f"Predicates in use: {', '.join(used)}"] if used else []
     parts += [f"It took place at {due.episode.occurred_at.isoformat()}.", _lines(due)]
-    return [_message("system", PROMPT), _message("user", "\n\n".join(parts))]
-
-
-def _message(role: str, text: str) -> Message:
-    return {"role": role, "content": text}
+    return [message("system", PROMPT), message("user", "\n\n".join(parts))]
 
 
 def _predicates(subject: Subject) -> list[str]:

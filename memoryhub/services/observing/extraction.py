@@ -40,7 +40,8 @@ def prepared(
     more = sum(slot.tokens for slot in command.slots)
     pieces = tuple(_iter_pieces(thread, state, count, more=more))
     reflected = reflect(thread, state, count)
-    return replace(command, observed=pieces, reflected=reflected)
+    epoch = state.observing.epoch
+    return replace(command, observed=pieces, reflected=reflected, epoch=epoch)
 
 
 def _iter_pieces(

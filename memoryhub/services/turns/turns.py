@@ -34,6 +34,10 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
 
+#: How often a turn is begun with observations made for it, while what they are made of
+#: is erased; then it begins without.
+_PREPARED = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTurn:
@@ -123,11 +127,14 @@ async def _submit(
     agent: Agent, thread: str, order: Order, command: BeginTurn
 ) -> Receipt:
     """Begin it, with observations where its thread needs them now."""
-    try:
-        return await counting.submit(order, partial(counting.with_slots, command))
-    except ObservationsWantedError:
-        where = (agent.project, thread, agent.bound)
-        command = await read(extraction.prepared, *where, command)
+    for _ in range(_PREPARED):
+        try:
+            return await counting.submit(order, partial(counting.with_slots, command))
+        except ObservationsWantedError:
+            where = (agent.project, thread, agent.bound)
+            command = await read(extraction.prepared, *where, command)
+            order = dataclasses.replace(order, command=command)
+    command = dataclasses.replace(command, observed=(), reflected=None)
     order = dataclasses.replace(order, command=command)
     return await counting.submit(order, partial(counting.with_slots, command))
 

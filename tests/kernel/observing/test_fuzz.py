@@ -174,7 +174,9 @@ class World:
         extracted = () if self.chance.random() < 0.2 else tuple(pieces)
         (began,) = [
             event
-            for event in self.do(BeginTurn(observed=extracted))
+            for event in self.do(
+                BeginTurn(observed=extracted, epoch=state.observing.epoch)
+            )
             if event.event_type == "turn.began"
         ]
         self.packed(over_budget=began.over_budget)

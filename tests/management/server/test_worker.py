@@ -107,7 +107,7 @@ def test_a_worker_does_all_that_is_due_once(instance: Instance) -> None:
     printed = instance.managed("worker", "--once").splitlines()
     assert {line.partition(":")[0] for line in printed} == {
         *(task.name for task in TASKS),
-        *("consolidation", "erasures", "scans"),
+        *("consolidation", "erasures", "observing", "scans"),
     }
 
 

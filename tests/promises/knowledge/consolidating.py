@@ -14,7 +14,7 @@ from memoryhub.queries.episodes import pending
 from memoryhub.services.access import projects
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.threads import threads
-from memoryhub.workers import consolidation, leases
+from memoryhub.workers import consolidation, leases, model_calls
 from tests.cast.factories import append, make_agent, make_project, make_thread, run
 from tests.cast.knowing import every
 from tests.promises.journal.appender import tell
@@ -43,7 +43,7 @@ def work(*words: str) -> None:
     A lease is over sooner than the slowest answer comes, and is not kept by beats: so
     both ask the same.
     """
-    leases.LEASE = consolidation.AWAY = QUICK
+    leases.LEASE = model_calls.AWAY = QUICK
     consolidation.POLL_SECONDS = 0.2
     vars(consolidations)["RETRIES"] = (1, 1, 1)
     execute_from_command_line(["manage.py", *words])

@@ -73,5 +73,5 @@ def test_every_message_reaches_the_model(agent: Agent) -> None:
         assert told(log) | raw == {*range(state.slot_count)}
         assert not begun.omitted
         assert formulas.need(state) <= formulas.window(state.paging.settings)
-    assert state.observing.cursor > 100
+    assert state_of(get_thread(agent)).observing.cursor > 100
     rebuild(get_thread(agent))

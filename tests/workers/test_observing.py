@@ -1,0 +1,216 @@
+"""The observer: threads that are behind are asked of a model, and turns never wait."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.state.observing import Observing
+from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
+from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import observers
+from memoryhub.queries.people import recipients
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.observing import asking
+from memoryhub.services.rebuild import rebuild
+from memoryhub.workers import observing
+from memoryhub.workers.model_calls import model
+from memoryhub.workers.observing import ThreadObserver
+from tests.cast import scripted_model
+from tests.cast.erasings import erase
+from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.scripted_model import Reply, ScriptedModel, saying
+from tests.services.acts import state_of
+from tests.services.observing.test_turns import request_of, talk, told
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SETTINGS: dict[str, Any] = {
+    "observe": True,
+    "budget_tokens": 24_800,
+    "reserved_tokens": 800,
+    "observe_keep_tokens": 2_000,
+}
+
+
+@pytest.fixture
+def scripted(settings: Any) -> Iterator[ScriptedModel]:
+    with scripted_model.running() as running:
+        settings.MODEL = running.settings
+        running.replies = observed
+        yield running
+
+
+def slots_of(question: dict[str, Any]) -> list[int]:
+    """The slots that a model is asked about."""
+    asked = question["messages"][1]["content"]
+    return [int(n) for n in re.findall(r"^\[(\d+)\] ", asked, re.MULTILINE)]
+
+
+def observed(_: str, question: dict[str, Any]) -> Reply:
+    """One line of all that is asked about."""
+    slots = slots_of(question) or [0]
+    line = {
+        "mark": "medium",
+        "text": f"They talked from {slots[0]} on.",
+        "slots": [slots[0], slots[-1]],
+    }
+    return saying(json.dumps({"lines": [line], "current_task": "To go on."}))
+
+
+def observer() -> ThreadObserver:
+    return ThreadObserver(ask=model(), calls=1)
+
+
+def seen(agent: Agent) -> Observing:
+    return state_of(get_thread(agent)).observing
+
+
+def behind(agent: Agent, end: int = 140) -> Thread:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, end)
+    return get_thread(agent)
+
+
+def later(observer: ThreadObserver, seconds: float) -> None:
+    observer.clock = lambda: clock.now() + timedelta(seconds=seconds)
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_thread_that_is_behind_is_observed_before_a_turn_needs_it(
+    agent: Agent,
+) -> None:
+    thread = behind(agent)
+    assert thread.observer_due
+    while observer().round():
+        continue
+    assert not get_thread(agent).observer_due
+    assert seen(agent).watermark > 60
+    assert seen(agent).cursor == 0
+    begun = talk(agent, 140, 400)
+    log, raw = request_of(begun)
+    assert told(log) | raw == {*range(400 - 1)}
+    assert "They talked from 0 on." in log
+    assert {each.body.method for each in observers.list_log(get_thread(agent))} >= {
+        "model"
+    }
+    assert recipients.list_recipients(thread.subject_id)[-1].startswith("model:127")
+    rebuild(get_thread(agent))
+
+
+def test_messages_during_call_stay_raw(agent: Agent, scripted: ScriptedModel) -> None:
+    behind(agent)
+
+    def slow(key: str, question: dict[str, Any]) -> Reply:
+        append(agent, "t-1", "What came meanwhile.")
+        return observed(key, question)
+
+    scripted.replies = slow
+    assert observer().round() == 1
+    state = state_of(get_thread(agent))
+    assert state.observing.watermark < state.slot_count
+    names = {frame.entry.slot for frame in state.paging.frames.values()}
+    assert state.slot_count - 1 in names
+
+
+def test_late_result_not_stored_twice(agent: Agent, scripted: ScriptedModel) -> None:
+    thread = behind(agent)
+    due = asking.find_due(thread, window=None, now=clock.now())
+    assert due is not None
+    ask = model()
+    assert ask is not None
+    assert asking.observe(due, ask) is not None
+    before = seen(agent)
+    assert asking.observe(due, ask) is None
+    assert seen(agent) == before
+    assert len(scripted.asked) == 2
+
+
+GARBAGE: dict[str, Callable[[str, dict[str, Any]], Reply]] = {
+    "empty": lambda *_: saying('{"lines": []}'),
+    "no_json": lambda *_: saying("I would rather not."),
+    "degenerate": lambda *_: saying(json.dumps({"lines": [{"text": "so"}] * 9})),
+    "too_large": lambda *_: saying(
+        json.dumps({"lines": [{"text": f"{n} {'so on ' * 50}"} for n in range(300)]})
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", GARBAGE)
+def test_poison_range_passes_to_extractive(
+    agent: Agent, scripted: ScriptedModel, failure: str
+) -> None:
+    behind(agent)
+    scripted.replies = GARBAGE[failure]
+    asked = observer()
+    for times in range(1, 4):
+        assert asked.round() == 1
+        assert seen(agent).observer[:1] == (times,)
+        assert seen(agent).watermark == 0
+        # One retry that says why; then not before it is due again.
+        assert len(scripted.asked) == 2 * times
+        assert asked.round() == 0
+        later(asked, 100 * times)
+    assert asked.round() == 1
+    assert len(scripted.asked) == 6
+    (made,) = observers.list_waiting(get_thread(agent))
+    assert made.body.method == "extractive"
+    runs = observers.list_runs(get_thread(agent))
+    assert [run.outcome for run in runs] == ["extractive", *[failure] * 3]
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(deed="reset"), Reply(b"no", 401), Reply(b"<html>", 200)], ids=repr
+)
+def test_errors_stay_out_of_turn(
+    agent: Agent, scripted: ScriptedModel, reply: Reply
+) -> None:
+    behind(agent)
+    scripted.replies = lambda *_: reply
+    assert observer().round() == 1
+    assert seen(agent).observer.times == 1
+    # The turn that needs room has it all the same.
+    log, raw = request_of(talk(agent, 140, 300))
+    assert told(log) | raw == {*range(300 - 1)}
+    assert b"<html>" not in b"".join(
+        bytes(row.body, "utf-8") for row in Event.objects.filter(type="observer.failed")
+    )
+
+
+def test_forget_during_run(agent: Agent, scripted: ScriptedModel) -> None:
+    thread = behind(agent)
+
+    def forgets(key: str, question: dict[str, Any]) -> Reply:
+        erase(get_thread(agent), (1, 3))
+        return observed(key, question)
+
+    scripted.replies = forgets
+    assert observer().round() == 1
+    assert (seen(agent).watermark, seen(agent).epoch) == (0, 1)
+    scripted.replies = observed
+    while observer().round():
+        continue
+    assert seen(agent).watermark > 0
+    assert all("word0000" not in json.dumps(each) for each in scripted.asked[1:])
+    assert thread.id == get_thread(agent).id
+
+
+def test_of_two_workers_only_one_asks(agent: Agent, scripted: ScriptedModel) -> None:
+    behind(agent)
+    other = observer()
+    rounds = list[int]()
+
+    def other_too(key: str, question: dict[str, Any]) -> Reply:
+        rounds.append(other.round())
+        return observed(key, question)
+
+    scripted.replies = other_too
+    assert observer().round() == 1
+    assert rounds == [0]
+    assert observing.LEASE == "observing"
