@@ -314,6 +314,7 @@ def _show_uncovered(decision: Decision, pages: PageTable) -> bool:
     hot = {name: paging.hot[name].entry for name in missing if name in paging.hot}
     # Calls of ours have no page, and what is erased has none any more.
     found = {**pages.entries([name for name in missing if name not in hot]), **hot}
+    _make_way(decision, sum(entry.full.cost for entry in found.values()))
     for name in reversed(missing):
         if (entry := found.get(name)) is not None:
             newest = (
@@ -323,6 +324,19 @@ def _show_uncovered(decision: Decision, pages: PageTable) -> bool:
             working_set.map_entry(decision, entry, 0, cause="turn", own=own)
     left = {*names} - {name for name in missing if name not in found}
     return all(name in decision.paging.frames for name in left)
+
+
+def _make_way(decision: Decision, tokens: int) -> None:
+    """Let other pages go for messages that nothing stands for.
+
+    Whatever the rules say that pin pages for being new.
+    """
+    usable, last = decision.paging.settings.usable, precedence.uncovered(decision.state)
+    for name in precedence.below(decision.state, precedence.SPOKEN):
+        if decision.paging.used + tokens <= usable:
+            return
+        if name not in last and name in decision.paging.frames:
+            eviction.evict(decision, decision.paging.frames[name], cause="pressure")
 
 
 def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:

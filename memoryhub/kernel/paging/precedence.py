@@ -42,6 +42,8 @@ PINNED = Precedence(Rank.PINNED)
 USER = Precedence(Rank.USER)
 DUE = Precedence(Rank.DUE)
 HISTORY = Precedence(Rank.HISTORY)
+#: After every message of the exchange, before all else.
+SPOKEN = Precedence(Rank.MESSAGE, 1)
 
 
 def precedence(
