@@ -50,6 +50,8 @@ PROMISES = {
     "P28": "What is on screen is fresh or says that it is not.",
     "import": "An import that dies anywhere is whole once it is repeated, and needs "
     "no more memory for a larger file.",
+    "observed": "Each message of a thread is observed exactly once, whichever "
+    "processes ask the model, race or die.",
     "learnt": "What was said is learnt from exactly once, whichever processes ask the "
     "model, race or die.",
     "looking": "Looking changes nothing.",

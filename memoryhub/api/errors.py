@@ -147,6 +147,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.RangeOpenError: 409,
     errors.StaleEpochError: 409,
     errors.LogChangedError: 409,
+    errors.LogFullError: 409,
     errors.PinBudgetError: 409,
     errors.FaultConfidenceError: 409,
     errors.ErasureInProgressError: 409,

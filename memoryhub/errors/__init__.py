@@ -8,6 +8,7 @@ from __future__ import annotations
 from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineFullError
 from memoryhub.errors.observing import (
     LogChangedError,
+    LogFullError,
     ObservationsWantedError,
     ObserverOffError,
     PinnedByLogError,
@@ -146,6 +147,7 @@ __all__ = [
     "LedgerBrokenError",
     "LedgerUnwritableError",
     "LogChangedError",
+    "LogFullError",
     "NameTakenError",
     "NewerFormatError",
     "NoRoomError",

@@ -44,6 +44,12 @@ class ObservationsWantedError(Refusal):
     code = "observations_wanted"
 
 
+class LogFullError(Refusal):
+    """The log takes half of the window. Reflect it first."""
+
+    code = "log_full"
+
+
 class PinnedByLogError(Refusal):
     """The page stands in the log of observations, which leaves no request."""
 

@@ -15,6 +15,7 @@ from rpds import HashTrieMap
 from memoryhub.kernel.commands import EraseRecords, EraseThread
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.erased_memory import without_values
+from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.entries import entry_body, entry_of
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.erase_events import (
@@ -84,8 +85,14 @@ def _erase(
         records=count(own),
         pages=_touched(state, pages.within(own), erased(state, own)),
     )
-    if event.pages or pages.kept(own) or records_erased(state, event) != state:
-        decision.emit(event)
+    after = records_erased(state, event)
+    if not (event.pages or pages.kept(own) or after != state):
+        return
+    if after.paging.settings.usable < state.paging.settings.usable:
+        # A log is longer without the reflection that stood for it.
+        decision.goes_by(after.paging.settings)
+        eviction.shrink(decision)
+    decision.emit(event)
 
 
 def _touched(

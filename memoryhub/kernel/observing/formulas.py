@@ -78,6 +78,12 @@ def reflect_at(settings: Settings, model: int | None = None) -> int:
     return max(1, most if model is None else min(most, model // 2))
 
 
+def log_room(state: ThreadState) -> int:
+    """Return what the log may grow by: it never takes more than half of the window."""
+    settings = state.paging.settings
+    return window(settings) // 2 - settings.log_tokens
+
+
 def choose_end(
     begin: int, spoken: Sequence[tuple[int, str | None]], most: int, *, all_of: bool
 ) -> int | None:
@@ -129,7 +135,7 @@ def is_due(state: ThreadState) -> bool:
 
 
 def activated_to(state: ThreadState) -> int | None:
-    """Return the slot that an activation moves the cursor to; None without chunks.
+    """Return the slot that an activation moves the cursor to; None without any.
 
     After the fewest chunks in a row that leave no more than F; if that would leave
     hardly anything, after the most that leave more than F; after one at least.
@@ -137,7 +143,11 @@ def activated_to(state: ThreadState) -> int | None:
     settings = state.paging.settings
     most = keep(settings)
     left, ends = uncovered(state), list[tuple[int, int]]()
+    room = log_room(state)
     for each in state.observing.chunks:
+        room -= each.tokens
+        if room < 0:
+            break
         left -= weight(each.raw, each.end - each.begin)
         ends.append((each.end, left))
         if left <= most:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from memoryhub.errors import (
     LogChangedError,
+    LogFullError,
     ObservationsWantedError,
     ObserverOffError,
     RangeOpenError,
@@ -98,7 +99,8 @@ def create_observation(
 
     It waits until it is activated; that of a gap in the log stands there at once.
     Raises StaleEpochError, RangeTakenError unless it begins where nothing is observed
-    yet and ends no later, RangeOpenError where it would part calls from their results.
+    yet and ends no later, RangeOpenError where it would part calls from their results,
+    LogFullError for a gap's that the log has no room for.
     """
     _require_epoch(decision.state, command.epoch)
     if command.made.observed.method == "agent" and not decision.state.observing.paused:
@@ -120,6 +122,8 @@ def _keep_observation(
     if not ends and not is_closed(state, body.end, pages):
         raise RangeOpenError
     if body.begin < state.observing.cursor:
+        if body.shown > formulas.log_room(state):
+            raise LogFullError
         _make_room(decision, state.observing.log_tokens + body.shown)
     _emit_created(decision, made, "obs")
 
@@ -260,24 +264,14 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> bool
     if not decision.paging.settings.observe:
         # What stands in the log stays there, in the place of what it covers.
         return False
-    observed = command.observed
-    stale = command.epoch != decision.state.observing.epoch
-    if stale and (observed or command.reflected):
-        observed = None
-    pieces = [*(observed or ())]
-    while formulas.is_due(decision.state):
-        if decision.state.observing.chunks:
-            _activate(decision)
-        elif observed is None:
-            raise ObservationsWantedError
-        elif not _take(decision, pieces, pages):
-            break
+    made = _fresh(decision, command)
     if _is_long(decision.state):
-        if observed is None and decision.state.observing.ahead is None:
+        if made is None and decision.state.observing.ahead is None:
             raise ObservationsWantedError
-        if command.reflected and observed is not None:
+        if command.reflected and made is not None:
             _try_reflection(decision, command.reflected)
         reflect(decision)
+    _relieve(decision, made, pages)
     return not _show_uncovered(decision, pages)
 
 
@@ -286,7 +280,7 @@ def _take(decision: Decision, pieces: list[NewObservation], pages: PageTable) ->
     while pieces:
         try:
             _keep_observation(decision, pieces.pop(0), pages)
-        except (RangeTakenError, RangeOpenError):
+        except (LogFullError, RangeTakenError, RangeOpenError):
             continue
         return True
     return False

@@ -17,6 +17,7 @@ from typing import Any, Final
 from memoryhub import journal
 from memoryhub.errors import (
     LogChangedError,
+    LogFullError,
     ObserverOffError,
     RangeOpenError,
     RangeTakenError,
@@ -182,6 +183,7 @@ def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
         return journal.perform(order)
     except (
         LogChangedError,
+        LogFullError,
         ObserverOffError,
         RangeOpenError,
         RangeTakenError,

@@ -58,6 +58,8 @@ class Pair:
         default_factory=lambda: defaultdict(list)
     )
     killed: int = 0
+    #: What they run.
+    acts: str = ACTS
 
     def go_on(self) -> None:
         for number, words in enumerate(self.commands):
@@ -65,7 +67,7 @@ class Pair:
             running = self.processes.get(key)
             if running is None or running.poll() is not None:
                 env = self.model.env(key)
-                begun = self.instance.start(f"{ACTS}:work", *words, **env)
+                begun = self.instance.start(f"{self.acts}:work", *words, **env)
                 self.processes[key] = self.stack.enter_context(begun)
 
     def reply(self, key: str, question: dict[str, Any]) -> Reply:
@@ -85,7 +87,7 @@ class Pair:
         return DEEDS.get(fate) or saying(json.dumps([claim]))
 
     def left(self) -> list[int]:
-        left: list[int] = json.loads(self.instance.call(f"{ACTS}:count_left"))
+        left: list[int] = json.loads(self.instance.call(f"{self.acts}:count_left"))
         return left
 
 
