@@ -9,6 +9,7 @@ from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineF
 from memoryhub.errors.observing import (
     LogChangedError,
     LogFullError,
+    NothingToDoError,
     ObservationsWantedError,
     ObserverOffError,
     PinnedByLogError,
@@ -157,6 +158,7 @@ __all__ = [
     "NotInBlockError",
     "NotRecordedError",
     "NotUniqueError",
+    "NothingToDoError",
     "NothingToEraseError",
     "ObservationsWantedError",
     "ObserverOffError",

@@ -32,6 +32,12 @@ class LogChangedError(Refusal):
     code = "log_changed"
 
 
+class NothingToDoError(Refusal):
+    """Nothing is there to be observed or condensed, or calls wait for their results."""
+
+    code = "nothing_to_do"
+
+
 class ObserverOffError(Refusal):
     """The thread is not observed. Set its `observe` to true first."""
 

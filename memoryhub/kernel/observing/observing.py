@@ -6,7 +6,7 @@ folds is in `residency`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -14,6 +14,7 @@ from itertools import pairwise
 from memoryhub.errors import (
     LogChangedError,
     LogFullError,
+    NothingToDoError,
     ObservationsWantedError,
     ObserverOffError,
     RangeOpenError,
@@ -46,7 +47,8 @@ from memoryhub.kernel.state.state import ThreadState
 class CreateObservation(Command):
     """Keep an observation of the slots behind those observed, or of a gap."""
 
-    made: NewObservation
+    #: None: there are none that could be observed yet.
+    made: NewObservation | None
     #: In which it was begun.
     epoch: int
 
@@ -55,7 +57,8 @@ class CreateObservation(Command):
 class CreateReflection(Command):
     """Keep a reflection of the first observations of the log."""
 
-    made: NewObservation
+    #: None: there are none.
+    made: NewObservation | None
     epoch: int
     #: It comes into the log at once; else when that is long enough.
     now: bool = True
@@ -100,9 +103,11 @@ def create_observation(
     It waits until it is activated; that of a gap in the log stands there at once.
     Raises StaleEpochError, RangeTakenError unless it begins where nothing is observed
     yet and ends no later, RangeOpenError where it would part calls from their results,
-    LogFullError for a gap's that the log has no room for.
+    LogFullError for a gap's that the log has no room for, NothingToDoError without one.
     """
     _require_epoch(decision.state, command.epoch)
+    if command.made is None:
+        raise NothingToDoError
     if command.made.observed.method == "agent" and not decision.state.observing.paused:
         decision.emit(ObserverPaused(by_hand=False))
     _keep_observation(decision, command.made, pages)
@@ -147,9 +152,12 @@ def create_reflection(
 ) -> None:
     """Keep a reflection. Emits page.created; log.reflected if it is to stand at once.
 
-    Raises StaleEpochError, LogChangedError unless the log begins with what it covers.
+    Raises StaleEpochError, LogChangedError unless the log begins with what it covers,
+    NothingToDoError without one.
     """
     _require_epoch(decision.state, command.epoch)
+    if command.made is None:
+        raise NothingToDoError
     _keep_reflection(decision, command.made)
     if command.now:
         reflect(decision)
@@ -273,6 +281,31 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> bool
         reflect(decision)
     _relieve(decision, made, pages)
     return not _show_uncovered(decision, pages)
+
+
+def _fresh(
+    decision: Decision, command: BeginTurn
+) -> tuple[NewObservation, ...] | None:
+    """What was made for the turn; None if nobody did, or something was erased since."""
+    stale = command.epoch != decision.state.observing.epoch
+    if stale and (command.observed or command.reflected):
+        return None
+    return command.observed
+
+
+def _relieve(
+    decision: Decision, made: Sequence[NewObservation] | None, pages: PageTable
+) -> None:
+    """Put observations in the place of messages until there is room."""
+    pieces = [*(made or ())]
+    while formulas.is_due(decision.state):
+        if decision.state.observing.chunks:
+            if not _activate(decision):
+                return
+        elif made is None:
+            raise ObservationsWantedError
+        elif not _take(decision, pieces, pages):
+            return
 
 
 def _take(decision: Decision, pieces: list[NewObservation], pages: PageTable) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memoryhub import journal
-from memoryhub.errors import InvalidError, NotFoundError
+from memoryhub.errors import InvalidError
 from memoryhub.journal import Order, Receipt, Request
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.observing import making
@@ -40,19 +40,27 @@ class Draft:
 
 
 async def create(
-    *, agent: Agent, thread: str, draft: Draft, request: Request | None = None
+    *,
+    agent: Agent,
+    thread: str,
+    draft: Draft,
+    if_match: int | None = None,
+    request: Request | None = None,
 ) -> Receipt:
     """Keep what an agent has observed; the built-in observer pauses then.
 
-    Emits observer.paused once, then page.created. Raises RangeTakenError,
-    RangeOpenError, StaleEpochError, InvalidError for a range that is none.
+    Emits observer.paused once, then page.created. Raises ObserverOffError,
+    RangeTakenError, RangeOpenError, StaleEpochError, InvalidError for a range that is
+    none.
     """
-    command = await read(_drafted, agent, thread, draft)
-    return await submit(agent=agent, thread=thread, command=command, request=request)
+
+    def made(found: Thread) -> CreateObservation:
+        return _drafted(found, draft)
+
+    return await _make(agent, thread, made, if_match=if_match, request=request)
 
 
-def _drafted(agent: Agent, name: str, draft: Draft) -> CreateObservation:
-    thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
+def _drafted(thread: Thread, draft: Draft) -> CreateObservation:
     found = ranges.read_exactly(thread, draft.begin, draft.end)
     if found is None:
         raise InvalidError(loc="to", allowed="slots of the thread, after `from`")
@@ -71,75 +79,120 @@ def _drafted(agent: Agent, name: str, draft: Draft) -> CreateObservation:
     return CreateObservation(made=made, epoch=draft.epoch)
 
 
-async def run(*, agent: Agent, thread: str, request: Request | None = None) -> Receipt:
-    """Observe the next slots now, without a model. Emits page.created, or nothing.
+async def run(
+    *,
+    agent: Agent,
+    thread: str,
+    if_match: int | None = None,
+    request: Request | None = None,
+) -> Receipt:
+    """Observe the next slots now, without a model. Emits page.created.
 
-    Raises NotFoundError where nothing is to be observed, or calls wait for results.
+    Raises ObserverOffError, NothingToDoError where nothing is to be observed, or calls
+    wait for results.
     """
-    command = await read(_next, agent, thread)
-    return await submit(agent=agent, thread=thread, command=command, request=request)
-
-
-def _next(agent: Agent, name: str) -> CreateObservation:
-    thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
-    return observe_next(thread)
+    return await _make(agent, thread, observe_next, if_match=if_match, request=request)
 
 
 def observe_next(thread: Thread) -> CreateObservation:
     """Return the command that observes the next slots without a model.
 
-    Raises NotFoundError where there are none yet.
+    It is refused where there are none yet.
     """
     state, count = states.state_of(thread), tokenizers.of(thread).count
     found = ranges.read_next(thread, state, count=count)
-    if found is None:
-        raise NotFoundError
-    made = extraction.observe(found, count)
+    made = None if found is None else extraction.observe(found, count)
     return CreateObservation(made=made, epoch=state.observing.epoch)
 
 
 async def reflect(
-    *, agent: Agent, thread: str, request: Request | None = None
+    *,
+    agent: Agent,
+    thread: str,
+    if_match: int | None = None,
+    request: Request | None = None,
 ) -> Receipt:
     """Condense the log now, without a model. Emits page.created and log.reflected.
 
-    Raises NotFoundError where there is no log.
+    Raises ObserverOffError, NothingToDoError where there is no log.
     """
-    command = await read(_reflection, agent, thread)
-    return await submit(agent=agent, thread=thread, command=command, request=request)
-
-
-def _reflection(agent: Agent, name: str) -> CreateReflection:
-    thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
-    return reflect_now(thread)
+    return await _make(agent, thread, reflect_now, if_match=if_match, request=request)
 
 
 def reflect_now(thread: Thread) -> CreateReflection:
-    """Return the command that folds the log to half. Raises NotFoundError without."""
+    """Return the command that folds the log to half; it is refused without a log."""
     state, count = states.state_of(thread), tokenizers.of(thread).count
     found = ranges.read_log(thread, state)
-    if found is None:
-        raise NotFoundError
-    made = extraction.fold(found, state.observing.log_tokens // 2, count)
+    made = None
+    if found is not None:
+        made = extraction.fold(found, state.observing.log_tokens // 2, count)
     return CreateReflection(made=made, epoch=state.observing.epoch)
 
 
 async def activate(
-    *, agent: Agent, thread: str, request: Request | None = None
+    *,
+    agent: Agent,
+    thread: str,
+    if_match: int | None = None,
+    request: Request | None = None,
 ) -> Receipt:
     """Take what waits into requests now. Emits observations.activated, or nothing."""
-    command = ActivateObservations()
-    return await submit(agent=agent, thread=thread, command=command, request=request)
+    return await submit(
+        agent=agent,
+        thread=thread,
+        command=ActivateObservations(),
+        if_match=if_match,
+        request=request,
+    )
+
+
+async def _make(
+    agent: Agent,
+    name: str,
+    made: Callable[[Thread], CreateObservation | CreateReflection],
+    *,
+    if_match: int | None,
+    request: Request | None,
+) -> Receipt:
+    """Have a command done that is made of what the thread holds.
+
+    Raises StaleError when something of the subject was erased meanwhile.
+    """
+
+    def prepared() -> tuple[Thread, CreateObservation | CreateReflection]:
+        found = threads.get_unrestricted(agent.project, name, bound=agent.bound)
+        return found, made(found)
+
+    thread, command = await read(prepared)
+    return await submit(
+        agent=agent,
+        thread=name,
+        command=command,
+        if_match=if_match,
+        epoch=thread.subject.epoch,
+        request=request,
+        size=len(command.made.payload) if command.made else 0,
+    )
 
 
 async def submit(
-    *, agent: Agent, thread: str, command: Command, request: Request | None = None
+    *,
+    agent: Agent,
+    thread: str,
+    command: Command,
+    if_match: int | None = None,
+    epoch: int | None = None,
+    request: Request | None = None,
+    size: int = 0,
 ) -> Receipt:
     """Send a command of observing for an agent: to pause and to resume, too."""
     order = Order(
         address=agent.address(thread),
         command=command,
         actor=agent.actor,
+        if_match=if_match,
+        epoch=epoch,
         request=request,
+        size=size,
     )
     return await journal.submit(order)
