@@ -284,6 +284,15 @@ def _exchange(body: Body) -> str:
     return f"{body['learnt']:,} learnt of {where}"
 
 
+def _failed(body: Body) -> str:
+    where = f"slots {body['begin']:,} to {body['end'] - 1:,}"
+    return f"{body['asked']}, {where}: {body['failure'].replace('_', ' ')}"
+
+
+def _paused(body: Body) -> str:
+    return "by hand" if body["by_hand"] else "an agent observes for itself"
+
+
 _TELL: dict[str, Callable[[Body], str]] = {
     "slot.appended": _slot,
     "turn.began": _turn,
@@ -298,6 +307,9 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "exchange.consolidated": _exchange,
     "exchange.retried": lambda body: f"from slot {body['begin']:,} on, once more",
     "import.advanced": _import,
+    "observer.failed": _failed,
+    "observer.paused": _paused,
+    "observer.resumed": lambda _: "goes on",
     "page.created": _page,
     "page.updated": _updated,
     "page.compressed": _compressed,

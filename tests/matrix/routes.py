@@ -14,6 +14,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
 from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.memory import checkpoints, keys, working_memory
+from memoryhub.services.observing import observers
 from memoryhub.services.people import subjects
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
@@ -24,6 +25,12 @@ APPENDED, REPLACED = {"text": " She flies."}, {"old": "Ann", "new": "Anne"}
 REVERTED = {"version": 1}
 FACT = {"entity": "user", "predicate": "tier", "value": "Gold"}
 KEY = {"op": "set", "key": "seat", "value": "12A"}
+OBSERVATION = {
+    "from": 1,
+    "to": 2,
+    "epoch": 0,
+    "lines": [{"mark": "low", "text": "She says hello."}],
+}
 #: By operation: where, with what body, and whether it is about one thread.
 ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads": ("/threads", None, False),
@@ -159,6 +166,16 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("delete", "/blocks/{block}", "/blocks/persona", None),
             ("post", "/search", "/search", {"query": "hello"}),
             ("post", "/recall", "/recall", {"query": "hello"}),
+            ("get", "/observer", "/observer", None),
+            ("get", "/log", "/log", None),
+            ("get", "/observations", "/observations", None),
+            ("get", "/generations", "/generations", None),
+            ("post", "/observations", "/observations", OBSERVATION),
+            ("post", "/observer:run", "/observer:run", {}),
+            ("post", "/observer:activate", "/observer:activate", {}),
+            ("post", "/observer:abort", "/observer:abort", {}),
+            ("post", "/observer:resume", "/observer:resume", {}),
+            ("post", "/observer:reflect", "/observer:reflect", {}),
         )
     },
 }
@@ -219,10 +236,16 @@ def ask(
 
 
 def make_whole(agent: Agent) -> None:
-    """A thread of ann's: a page that may leave, a message, two turns, all memory."""
-    factories.make_thread(agent, "t-1", user_id="ann", auto_pin_turns=0)
+    """A thread of ann's: a page that may leave, two messages and turns, all memory.
+
+    The first message is observed.
+    """
+    factories.make_thread(agent, "t-1", user_id="ann", auto_pin_turns=0, observe=True)
     factories.make_page(agent, "note")
     factories.append(agent, "t-1", "hello")
+    for act in (observers.run, observers.activate):
+        factories.run(act(agent=agent, thread="t-1"))
+    factories.append(agent, "t-1", "more")
     for _ in range(2):
         factories.run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
     seat = keys.setting("seat", "12A", Expiry())

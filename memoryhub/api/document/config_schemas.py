@@ -114,6 +114,11 @@ class ConfigOut(Out):
     model_tools: bool
     recall: RecallScope
     recall_tokens: int
+    observe: bool
+    observe_at: float
+    observe_cycles: int
+    observe_keep_tokens: int
+    reflect_at: float
     mode: Mode
     tlb_entries: int
     max_faults_per_turn: int

@@ -26,6 +26,7 @@ from memoryhub.services.memory import checkpoints, keys
 from tests.api.bad_bodies import BYTES, CANARY, NAMES, VALUES, Case
 from tests.api.bad_keys import KEYS
 from tests.api.bad_memory import MEMORY
+from tests.api.bad_observations import OBSERVATIONS
 from tests.api.bad_pages import PAGES
 from tests.api.bad_requests import PATHS, QUERIES, REQUESTS, THREADS
 from tests.api.client import Answer, Client
@@ -44,6 +45,7 @@ CATALOGUE: dict[str, list[Case]] = {
     "pages": PAGES,
     "keys": KEYS,
     "memory": MEMORY,
+    "observations": OBSERVATIONS,
 }
 TABLES = (
     *(Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey),
