@@ -283,9 +283,7 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> bool
     return not _show_uncovered(decision, pages)
 
 
-def _fresh(
-    decision: Decision, command: BeginTurn
-) -> tuple[NewObservation, ...] | None:
+def _fresh(decision: Decision, command: BeginTurn) -> tuple[NewObservation, ...] | None:
     """What was made for the turn; None if nobody did, or something was erased since."""
     stale = command.epoch != decision.state.observing.epoch
     if stale and (command.observed or command.reflected):
