@@ -335,9 +335,13 @@ class _Packer:
         wanted, count = self.wanted, self.count
         own = tools.listed(None, wanted.own_tools, self.texts)
         nothing = _Sides(None, None, None, self._framing(own))
-        refs = tuple(self._block_ref(each) for each in wanted.blocks)
-        log = tuple(self._log_ref(place) for place in wanted.log)
-        fenced_tokens = self._blocks(wanted.blocks) + self._log()
+        texts, shown = self.texts, wanted.blocks
+        blocks = [block_lines.line(texts[b.place], whole=b.whole) for b in shown]
+        logged = log_lines.texts([texts[place] for place in wanted.log])
+        fenced_tokens = self._fence(block_lines.FENCE, blocks)
+        fenced_tokens += self._fence(log_lines.FENCE, logged)
+        refs = tuple(self._head_ref(b.place, whole=b.whole) for b in shown)
+        log = tuple(map(self._head_ref, wanted.log))
         bare = nothing._replace(
             tokens=nothing.tokens + fenced_tokens, blocks=refs, log=log
         )
@@ -363,28 +367,14 @@ class _Packer:
             sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
         return sides
 
-    def _blocks(self, blocks: Sequence[Chosen]) -> int:
-        """Count what the fence with the blocks takes."""
-        if not blocks:
-            return 0
-        lines = (block_lines.line(self.texts[b.place], whole=b.whole) for b in blocks)
-        fence = fenced(block_lines.FENCE, "\n".join(lines))
-        return self.count(in_string("\n\n" + fence))
-
-    def _log(self) -> int:
-        """Count what the fence with the log takes."""
-        texts = log_lines.texts([self.texts[place] for place in self.wanted.log])
+    def _fence(self, name: str, texts: Sequence[str]) -> int:
+        """Count what a fence with these texts takes in the head."""
         if not texts:
             return 0
-        fence = fenced(log_lines.FENCE, "\n".join(texts))
-        return self.count(in_string("\n\n" + fence))
+        return self.count(in_string("\n\n" + fenced(name, "\n".join(texts))))
 
-    def _log_ref(self, place: Location) -> Ref:
-        return Ref(place.seq, place.level, None, place.elsewhere(self.wanted.thread))
-
-    def _block_ref(self, block: Chosen) -> Ref:
-        place = block.place
-        cut = None if block.whole else 0
+    def _head_ref(self, place: Location, *, whole: bool = True) -> Ref:
+        cut = None if whole else 0
         return Ref(place.seq, place.level, cut, place.elsewhere(self.wanted.thread))
 
     def _framing(self, listed: str) -> int:
