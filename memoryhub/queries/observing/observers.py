@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal
+from uuid import UUID
 
 from django.conf import settings
 
@@ -103,6 +105,7 @@ class ObservationView:
 
     page_id: str
     #: Its event, in the journal of this thread or of an ancestor.
+    home: UUID
     seq: int
     at: datetime
     begin: int
@@ -196,6 +199,26 @@ def list_observations(
     return Batch(items=tuple(views), next=more)
 
 
+def get_observation(
+    thread: Thread, page_id: str, *, seq: int | None = None
+) -> ObservationView | None:
+    """Return an observation that stands, waits or was replaced; None for no such one.
+
+    One query more.
+    """
+    state = state_of(thread, seq)
+    seen = state.observing
+    ahead = (seen.ahead,) if seen.ahead else ()
+    every = _iter_all((*seen.log, *seen.chunks, *ahead))
+    found = [each for each in every if each.page_id == page_id]
+    return next(iter(_views(thread, state, found[:1])), None)
+
+
+def _iter_all(found: Iterable[Observation]) -> Iterable[Observation]:
+    """These and all that they stand for."""
+    return chain.from_iterable((each, *_iter_all(each.covers)) for each in found)
+
+
 def list_generations(
     thread: Thread, *, seq: int | None = None, limit: int = 50
 ) -> list[Generation]:
@@ -277,6 +300,7 @@ def _view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
     rows = text.split("\n") if text else []
     return ObservationView(
         page_id=str(row.page),
+        home=row.thread_id,
         seq=row.seq,
         at=row.at,
         begin=body.begin,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal import Address, Order, Receipt, Request
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.observing import making
 from memoryhub.kernel.observing.lines import Line
@@ -196,3 +196,9 @@ async def submit(
         size=size,
     )
     return await journal.submit(order)
+
+
+def perform(thread: Thread, command: Command, *, actor: str) -> Receipt:
+    """Send a command of observing for an operator. Raises what the command does."""
+    address = Address(project=thread.project_id, name=thread.name)
+    return journal.perform(Order(address=address, command=command, actor=actor))
