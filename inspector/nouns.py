@@ -8,6 +8,7 @@ from inspector.forget import audit, erasures, receipts
 from inspector.knowledge import blocks
 from inspector.lists.screens import Screen
 from inspector.memory import checkpoints, keys, notes, task
+from inspector.observing import observer
 from inspector.paging import pages
 from inspector.people import holds, subjects
 from inspector.threads import events, imports, slots, threads
@@ -28,6 +29,7 @@ NOUNS: tuple[Screen[Any], ...] = (
     task.SCREEN,
     notes.SCREEN,
     blocks.SCREEN,
+    observer.SCREEN,
     checkpoints.SCREEN,
     turns.SCREEN,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memoryhub.queries.paging.eviction_runs import EvictionRun
@@ -54,13 +55,13 @@ def draw(budget: Budget, run: EvictionRun | None, *, at: int) -> Bar:
     if run is not None and run.newcomer is not None:
         aim = max(0, settings.low - run.newcomer.tokens)
     return Bar(
-        segments=_stacked(sizes, whole),
+        segments=stacked(sizes, whole),
         low=settings.low,
-        low_x=_share(settings.low, whole),
+        low_x=share(settings.low, whole),
         high=int(settings.high),
-        high_x=_share(int(settings.high), whole),
+        high_x=share(int(settings.high), whole),
         aim=aim,
-        aim_x=_share(aim or 0, whole),
+        aim_x=share(aim or 0, whole),
     )
 
 
@@ -72,14 +73,17 @@ def _loose(budget: Budget) -> int:
     return max(0, budget.used - budget.explicit - _held(budget))
 
 
-def _stacked(
-    sizes: tuple[tuple[str, str, int, str], ...], whole: int
+def stacked(
+    sizes: Iterable[tuple[str, str, int, str]], whole: int
 ) -> tuple[Segment, ...]:
-    """Put them side by side; each is named, but for a run that is not under way."""
+    """Put parts side by side: name, label, tokens and a remark of each.
+
+    Each is named, but for a run that is not under way.
+    """
     found, begin = [], 0
     for name, label, tokens, remark in sizes:
         if tokens or name != "ghost":
-            x, end = _share(begin, whole), _share(begin + tokens, whole)
+            x, end = share(begin, whole), share(begin + tokens, whole)
             found.append(
                 Segment(
                     name=name,
@@ -94,5 +98,6 @@ def _stacked(
     return tuple(found)
 
 
-def _share(tokens: int, whole: int) -> float:
+def share(tokens: int, whole: int) -> float:
+    """Compute where so many of all tokens end, in per cent."""
     return round(min(100.0, 100 * tokens / whole), 2)

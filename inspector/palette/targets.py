@@ -86,6 +86,7 @@ _ALSO = {
     "keys": "variables values working",
     "task": "progress working",
     "checkpoints": "restore",
+    "observer": "observations log reflections",
 }
 _VIEWS = (
     ("paging", "Paging of {}", "charts rates faults"),

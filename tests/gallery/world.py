@@ -15,13 +15,14 @@ from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import observers
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.threads import operator_threads
 from memoryhub.workers.overview import unhealthy
 from tests.cast import factories, knowing, lost_needles
-from tests.inspector import denied, forgotten, paged, remembered
+from tests.inspector import denied, forgotten, observed, paged, remembered
 from tests.inspector.routes import PICTURED, SINCE, list_routes, variants
 from tests.oracles import memory_acts
 from tests.oracles.page_acts import act
@@ -77,6 +78,7 @@ def make_world(agent: Agent) -> list[str]:
         *particular_pages(agent, town, desk),
         f"{THREADS}/{home.name}/blocks?block=persona&carried=persona",
     ]
+    particular += observed_pages(agent)
     unhealthy.look(clock.now())
     return [*every_page(known), *every_page(other), *particular]
 
@@ -133,6 +135,16 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         f"{PROJECT}/erasures/{town.complete.id}",
         f"{PROJECT}/erasures/{lost.id}",
     ]
+
+
+def observed_pages(agent: Agent) -> list[str]:
+    """Those of an observed thread with a gap: of what waits, and what is gone."""
+    row = observed.make_observed(agent)
+    (waits, *_) = observers.list_waiting(row)
+    observed.fail(agent)
+    observed.tear(agent)
+    asked = ("", f"?observation={waits.page_id}", "?observation=obs-0")
+    return [f"{observed.PAGE}{each}" for each in asked]
 
 
 def make_pages(agent: Agent) -> int:

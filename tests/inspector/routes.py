@@ -15,6 +15,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 import inspector.urls
 from inspector.knowledge.fact_acts import VERBS as FACT_VERBS
 from inspector.memory.key_acts import VERBS as KEY_VERBS
+from inspector.observing.observer_acts import TITLES as OBSERVER_ACTS
 from inspector.paging.page_acts import VERBS
 from inspector.replay.moments import PANELS
 from memoryhub.journal import Address, Order, perform
@@ -100,6 +101,7 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
     elif "verb" in route.parameters:
         verbs: Iterable[object] = KEY_VERBS if "key" in route.parameters else VERBS
         verbs = FACT_VERBS if "fact" in route.parameters else verbs
+        verbs = OBSERVER_ACTS if route.name == "observer-act" else verbs
         yield from ({"verb": str(verb)} for verb in verbs)
     elif route.name == "audit-entry":
         # That the project was made, which is the first that happens in a test.

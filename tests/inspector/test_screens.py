@@ -30,7 +30,7 @@ EXPORTED = [screen for screen in NOUNS if screen.export is not None]
 SEARCHED = [s for s in NOUNS if s.read(RequestFactory().get("/?q=a")).text]
 OF_OFFICERS = [s for s in NOUNS if s.scope.enter is privacy_pages.enter]
 #: A window and a tree, which are no batches, panels, and a few blocks.
-WHOLE = {"slots", "checkpoints", "task", "blocks"}
+WHOLE = {"slots", "checkpoints", "task", "blocks", "observer"}
 BATCHED = [screen for screen in NOUNS if screen.name not in WHOLE]
 
 

@@ -125,6 +125,8 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "task-edit": ("editor", ("GET", "POST")),
     "notes": ("viewer", ("GET",)),
     "blocks": ("viewer", ("GET",)),
+    "observer": ("viewer", ("GET",)),
+    "observer-act": ("editor", ("GET", "POST")),
     "notes-export": ("viewer", ("GET",)),
     "checkpoints": ("viewer", ("GET",)),
     "checkpoints-export": ("viewer", ("GET",)),

@@ -40,6 +40,7 @@ READ = (
     "/pages?limit=2",
     "/turns?limit=1",
     "/keys/seat",
+    "/observer?observation=obs-1",
 )
 #: What a page says that claims nothing, for it has no socket.
 STILL = "it stands still"
@@ -49,6 +50,8 @@ FORMS = """
 /retention /task/edit /checkpoints/take
 /checkpoints/1/delete /checkpoints/1/restore /events/2/undo /facts/2/cardinality
 /facts/2/end /facts/2/retract /keys/seat/delete /keys/seat/retime /keys/seat/set
+/observer/activate /observer/observe /observer/pause /observer/reflect
+/observer/resume
 /pages/policy/delete /pages/policy/evict /pages/policy/map /pages/policy/pin
 /pages/policy/unpin /paging/flush /paging/settings
 """

@@ -1,0 +1,1 @@
+"""How older messages of a thread are observed, as people look at it."""

@@ -1,0 +1,130 @@
+"""The observer: what stands for older messages, what waits, and who was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.lists import screens
+from inspector.lists.screens import ListRequest, Screen
+from inspector.lists.visits import Visit
+from inspector.observing import rulers
+from inspector.observing.observer_acts import TITLES
+from memoryhub.kernel.observing.lines import SIGNS, Line
+from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import observers
+from memoryhub.queries.observing.observers import ObservationView, Observer
+from memoryhub.queries.replay import states
+from memoryhub.queries.threads import forks
+
+#: Entries of the table beneath the ruler; and generations.
+LISTED, GENERATIONS = 50, 20
+#: Words for where an observation stands, who made it, or why nothing came of asking.
+WORDS = {
+    "log": "stands in requests",
+    "waiting": "waits",
+    "ahead": "waits until the log is long",
+    "replaced": "replaced by a reflection",
+    "erased": "erased",
+    "model": "by a model",
+    "extractive": "extractive",
+    "agent": "by an agent",
+    "no_model": "no model answered",
+    "no_json": "the answer was no JSON",
+    "empty": "the answer had no lines",
+    "degenerate": "the answer repeated itself",
+    "too_large": "no smaller than what it was to stand for",
+    "lossy": "what is critical was lost",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownLine:
+    """A line of an observation as it is shown."""
+
+    sign: str
+    mark: str
+    at: datetime | None
+    text: str
+    first: int
+    last: int
+
+    @classmethod
+    def of_line(cls, line: Line) -> ShownLine:
+        return cls(
+            sign=SIGNS[line.mark],
+            mark=line.mark,
+            at=line.at,
+            text=line.text,
+            first=line.first,
+            last=line.end - 1,
+        )
+
+
+def _panel(scene: Scene) -> Context:
+    """All but lines. Those queries of a state, and three more."""
+    thread, seq = scene.thread, scene.at_seq
+    state = states.state_of(thread, seq)
+    observer, seen = Observer.of(state), state.observing
+    strip = rulers.stretches(seen, state.slot_count)
+    entries = [each for each in strip if each.page_id]
+    return {
+        "observer": observer,
+        "bars": [rulers.window_bar(observer), rulers.log_bar(observer, seen)],
+        "strip": strip,
+        "labels": rulers.LABELS,
+        "entries": entries[-LISTED:],
+        "left_out": max(0, len(entries) - LISTED),
+        "generations": observers.list_generations(thread, seq=seq, limit=GENERATIONS),
+        "runs": observers.list_runs(thread, seq=seq),
+        "chosen": "",
+        "words": WORDS,
+        "then": "" if seq is None else f"&at_seq={seq}",
+    }
+
+
+def _opened(ask: ListRequest[Visit]) -> Context:
+    """The same, beside the lines of the observation that the address names."""
+    visit = ask.where
+    chosen = ask.request.GET.get("observation", "")
+    view = observers.get_observation(visit.row, chosen, seq=visit.moment.at_seq)
+    return {
+        **_panel(visit.scene),
+        "chosen": chosen,
+        "view": view,
+        "told": [*map(ShownLine.of_line, (view and view.lines) or ())],
+        "home": _home(visit.row, view),
+    }
+
+
+def _home(thread: Thread, view: ObservationView | None) -> str:
+    """Name the thread whose event made it."""
+    name: str = thread.name
+    if view is None or view.home == thread.id:
+        return name
+    return forks.get_names(thread)[view.home]
+
+
+def _around(ask: ListRequest[Visit]) -> Context:
+    """What an editor may do, which follows from how the page was found."""
+    visit = ask.where
+    if not visit.editable:
+        return {"acts": {}}
+    observer = observers.get_observer(visit.row)
+    idle = "pause" if observer.paused else "resume"
+    acts: dict[str, Any] = {k: v for k, v in TITLES.items() if k != idle}
+    return {"acts": acts if observer.observe else {}}
+
+
+SCREEN = Screen(
+    folder="observing/observer",
+    label="Observing",
+    tab="memory",
+    scope=screens.THREAD,
+    panel=Panel(template="inspector/observing/observer/_panel.html", context=_panel),
+    around=_around,
+    lines=_opened,
+    beyond=("observation",),
+)

@@ -1,0 +1,122 @@
+"""The page of observing: bars, a ruler, one observation at hand, and what is done."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from django.test import Client
+
+from inspector.observing.observer_acts import TITLES
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.queries.observing import observers
+from memoryhub.services.access.api_keys import Agent
+from tests.cast.factories import append, get_thread, make_thread
+from tests.inspector.conftest import Browser
+from tests.inspector.observed import NAME, PAGE, fail, make_observed, tear
+from tests.inspector.paged import text_of
+from tests.services.acts import state_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_switched_off_it_shows_the_call_that_switches_it_on(
+    owner: Client, agent: Agent
+) -> None:
+    make_thread(agent, NAME)
+    append(agent, NAME, "hello")
+    page = text_of(owner, PAGE)
+    assert "Nothing is observed" in page
+    assert '{"config": {"observe": true}}' in page
+    assert "Observe now" not in page
+    act = f"{PAGE}/observe"
+    assert "not observed" in text_of(owner, act)
+    assert owner.post(act).status_code == 409
+
+
+def test_what_stands_for_messages_is_drawn_and_opened(
+    viewer: Client, agent: Agent
+) -> None:
+    row = make_observed(agent)
+    seen = state_of(row).observing
+    page = text_of(viewer, PAGE)
+    assert page.count('class="is-waiting"') == len(seen.chunks) + 1  # the legend's
+    assert page.count('class="is-reflection"') == 2
+    assert "At rest." in page or "Due." in page
+    assert "Generations" in page
+    for each in (*seen.log, *seen.chunks):
+        assert f'href="?observation={each.page_id}#opened"' in page
+    opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
+    assert "extractive" in opened
+    assert "🔴</span> <small>critical</small>" in opened
+    assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in opened
+    assert 'data-live="observer"' not in opened
+    replaced = seen.log[0].covers[0].page_id
+    assert "replaced by a reflection" in text_of(
+        viewer, f"{PAGE}?observation={replaced}"
+    )
+    assert AuditEntry.objects.filter(action="content.read").exists()
+
+
+def test_as_of_an_event_it_is_what_it_was(viewer: Client, agent: Agent) -> None:
+    row = make_observed(agent)
+    last = observers.list_generations(row)[0]
+    before = text_of(viewer, f"{PAGE}?at_seq={last.seq - 2}")
+    assert "Generations" not in before
+    assert last.page_id not in before
+    assert last.replaced[0] in before
+    page = f"{PAGE}?at_seq={last.seq - 2}&observation={last.page_id}"
+    assert "There is no such observation as of this event" in text_of(viewer, page)
+    assert "Nothing is observed so far" in text_of(viewer, f"{PAGE}?at_seq=2")
+
+
+def test_gaps_and_failures_are_told(viewer: Client, agent: Agent) -> None:
+    make_observed(agent)
+    assert 'fill="url(#hatched)"' not in text_of(viewer, PAGE)
+    fail(agent)
+    page = text_of(viewer, PAGE)
+    assert "Failing." in page
+    assert "the answer was no JSON" in page
+    assert "model.example" in page
+    tear(agent)
+    assert 'fill="url(#hatched)"' in text_of(viewer, PAGE)
+
+
+def seen_of(page: str) -> str:
+    found = re.search(r'name="seen" value="([^"]*)"', page)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_editors_do_just_what_was_said(browser: Browser, agent: Agent) -> None:
+    row = make_observed(agent)
+    editor, viewer = browser("editor"), browser("viewer")
+    assert "Observe now" not in text_of(viewer, PAGE)
+    assert "Resume" not in text_of(editor, PAGE)
+    for verb in TITLES:
+        assert viewer.get(f"{PAGE}/{verb}").status_code == 403
+        assert viewer.post(f"{PAGE}/{verb}").status_code == 403
+        assert editor.post(f"{PAGE}/{verb}", {"seen": "else"}).status_code == 409
+    for verb in ("activate", "reflect", "pause", "resume"):
+        assert f"{PAGE}/{verb}" in text_of(editor, PAGE)
+        seen = seen_of(text_of(editor, f"{PAGE}/{verb}"))
+        answer = editor.post(f"{PAGE}/{verb}", {"seen": seen})
+        assert (answer.status_code, answer.headers["Location"]) == (302, PAGE), verb
+        assert (verb == "pause") == ("Paused." in text_of(editor, PAGE))
+    seen = seen_of(text_of(editor, f"{PAGE}/activate"))
+    assert seen == "No observation waits."
+    assert editor.post(f"{PAGE}/activate", {"seen": seen}).status_code == 409
+    event = row.events.order_by("-seq").first()
+    assert event is not None
+    assert (event.type, event.actor.split(":")[0]) == ("observer.resumed", "operator")
+    assert state_of(get_thread(agent, NAME)).observing.generation == 2
+
+
+def test_observing_now_makes_what_waits(browser: Browser, agent: Agent) -> None:
+    row, editor = make_observed(agent), browser("editor")
+    append(agent, NAME, "One more.")
+    before = state_of(row).observing.watermark
+    seen = seen_of(text_of(editor, f"{PAGE}/observe"))
+    assert editor.post(f"{PAGE}/observe", {"seen": seen}).status_code == 302
+    assert state_of(row).observing.watermark > before
