@@ -286,7 +286,7 @@ def _exchange(body: Body) -> str:
 
 def _failed(body: Body) -> str:
     where = f"slots {body['begin']:,} to {body['end'] - 1:,}"
-    return f"{body['asked']}, {where}: {body['failure'].replace('_', ' ')}"
+    return f"{body['role']}, {where}: {body['failure'].replace('_', ' ')}"
 
 
 def _paused(body: Body) -> str:

@@ -94,7 +94,7 @@ def _opened(ask: ListRequest[Visit]) -> Context:
         **_panel(visit.scene),
         "chosen": chosen,
         "view": view,
-        "told": [*map(ShownLine.of_line, (view and view.lines) or ())],
+        "lines": [*map(ShownLine.of_line, (view and view.lines) or ())],
         "home": _home(visit.row, view),
     }
 

@@ -13,7 +13,7 @@ from inspector.access.access import signed_in
 from inspector.lists import visits
 from inspector.memory import editing
 from inspector.web import refusals
-from memoryhub.errors import NotFoundError, ObserverOffError, Refusal, StaleError
+from memoryhub.errors import ObserverOffError, Refusal, StaleError
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.observing import (
@@ -94,9 +94,8 @@ def _plan(row: Thread, verb: str) -> _Plan:
 
 
 def _observing(row: Thread) -> _Plan:
-    try:
-        command = observers.observe_next(row)
-    except NotFoundError:
+    command = observers.observe_next(row)
+    if command.made is None:
         return _Plan(
             sentence="There is nothing to observe: each message is observed, or calls "
             "wait for their results."
@@ -126,9 +125,8 @@ def _activating(row: Thread) -> _Plan:
 
 
 def _reflecting(row: Thread) -> _Plan:
-    try:
-        command = observers.reflect_now(row)
-    except NotFoundError:
+    command = observers.reflect_now(row)
+    if command.made is None:
         return _Plan(sentence="There is no log that could be condensed.")
     body = command.made.observed
     log = states.state_of(row).observing.log

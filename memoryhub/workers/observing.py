@@ -126,9 +126,9 @@ class ThreadObserver:
             self._again[thread] = now + model_calls.USED_UP
             return False
         assert self.ask is not None
-        asked = model_calls.Counted(self.ask, row.project_id)
+        counted = model_calls.Counted(self.ask, row.project_id)
         try:
-            asking.observe(due, asked, host=model_calls.host())
+            asking.observe(due, counted, host=model_calls.host())
         except Refusal:
             # Restricted or erased meanwhile: it is looked at when it moves.
             return False

@@ -15,7 +15,7 @@ from memoryhub.services.turns.turns import NewTurn
 from tests.cast.erasings import erase
 from tests.cast.factories import get_thread, make_slot, make_thread, run
 from tests.services.acts import state_of
-from tests.services.observing.test_turns import SETTINGS, said
+from tests.services.observing.test_extraction import SETTINGS, said
 
 NAME = "observed"
 PAGE = f"/p/acme/threads/{NAME}/observer"
@@ -43,7 +43,7 @@ def fail(agent: Agent) -> None:
     """Nothing came of asking for what is next."""
     seen = state_of(get_thread(agent, NAME)).observing
     command = FailObserver(
-        asked="observer",
+        role="observer",
         begin=seen.watermark,
         end=seen.watermark + 2,
         epoch=seen.epoch,

@@ -17,7 +17,6 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
 from memoryhub.queries.people import recipients
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.observing import asking
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import observing
 from memoryhub.workers.model_calls import model
@@ -27,7 +26,7 @@ from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
 from tests.services.acts import state_of
-from tests.services.observing.test_turns import request_of, talk, told
+from tests.services.observing.test_extraction import request_of, talk, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,19 +116,6 @@ def test_messages_during_call_stay_raw(agent: Agent, scripted: ScriptedModel) ->
     assert state.observing.watermark < state.slot_count
     names = {frame.entry.slot for frame in state.paging.frames.values()}
     assert state.slot_count - 1 in names
-
-
-def test_late_result_not_stored_twice(agent: Agent, scripted: ScriptedModel) -> None:
-    thread = behind(agent)
-    due = asking.find_due(thread, window=None, now=clock.now())
-    assert due is not None
-    ask = model()
-    assert ask is not None
-    assert asking.observe(due, ask) is not None
-    before = seen(agent)
-    assert asking.observe(due, ask) is None
-    assert seen(agent) == before
-    assert len(scripted.asked) == 2
 
 
 GARBAGE: dict[str, Callable[[str, dict[str, Any]], Reply]] = {

@@ -22,7 +22,7 @@ from memoryhub.api.document.samples import AT, PLACE, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE
 from memoryhub.kernel.observing.lines import Line, Mark, make_line, one_line
-from memoryhub.kernel.state.observing import Asked
+from memoryhub.kernel.state.observing import ObserverRole
 from memoryhub.queries.observing.observers import (
     Generation,
     ObservationView,
@@ -381,9 +381,7 @@ class RunOut(Out):
 
     seq: int
     at: datetime
-    role: Asked = Field(
-        validation_alias="asked", description="Whether to observe, or to condense."
-    )
+    role: ObserverRole = Field(description="Whether to observe, or to condense.")
     begin: int = Field(alias="from", description="The first message.")
     end: int = Field(alias="to", description="The message behind the last.")
     outcome: str

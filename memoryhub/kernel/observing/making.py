@@ -64,7 +64,7 @@ def erased(index: int, role: str | None, at: datetime, *, tokens: int) -> Spoken
 
 
 def made(
-    told: Sequence[Line],
+    written: Sequence[Line],
     body: ObservedBody,
     *,
     sources: Sequence[Location],
@@ -74,7 +74,7 @@ def made(
 ) -> NewObservation:
     """Return the observation of these lines, counted as `body` is to say it."""
     hints = {"current task": current_task, "suggested response": suggested_response}
-    rows = [lines.written(told)]
+    rows = [lines.written(written)]
     rows += [
         f"{log_lines.HINT}{name}: {lines.one_line(hint)}"
         for name, hint in hints.items()

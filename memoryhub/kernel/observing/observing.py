@@ -29,7 +29,7 @@ from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.paging.precedence import USER
 from memoryhub.kernel.parts import Part
-from memoryhub.kernel.state.observing import Asked, Failing, Observing
+from memoryhub.kernel.state.observing import Failing, ObserverRole, Observing
 from memoryhub.kernel.state.observing_events import (
     Failure,
     LogReflected,
@@ -73,7 +73,7 @@ class ActivateObservations(Command):
 class FailObserver(Command):
     """Note that nothing came of asking a model."""
 
-    asked: Asked
+    role: ObserverRole
     begin: int
     end: int
     epoch: int
@@ -373,12 +373,12 @@ def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:
     observing = decision.state.observing
     _require_epoch(decision.state, command.epoch)
     taken = observing.range_from(command.begin, decision.state.slot_count) is None
-    if command.asked == "observer" and taken:
+    if command.role == "observer" and taken:
         raise RangeTakenError(watermark=observing.watermark, epoch=observing.epoch)
-    before: Failing = getattr(observing, command.asked)
+    before: Failing = getattr(observing, command.role)
     decision.emit(
         ObserverFailed(
-            asked=command.asked,
+            role=command.role,
             begin=command.begin,
             end=command.end,
             failure=command.failure,
@@ -425,14 +425,14 @@ def _logged(state: ThreadState, observing: Observing) -> ThreadState:
 
 def failed(state: ThreadState, event: ObserverFailed) -> ThreadState:
     seen = state.observing
-    before: Failing = getattr(seen, event.asked)
+    before: Failing = getattr(seen, event.role)
     failing = Failing(
         event.failures,
         event.retry_at,
         before.useless + (event.failure != "no_model"),
         seen.log_tokens,
     )
-    observing = seen.failed(event.asked, failing).given_to(event.host)
+    observing = seen.failed(event.role, failing).given_to(event.host)
     return state._replace(observing=observing)
 
 

@@ -335,16 +335,14 @@ class _Packer:
         wanted, count = self.wanted, self.count
         own = tools.listed(None, wanted.own_tools, self.texts)
         nothing = _Sides(None, None, None, self._framing(own))
-        texts, shown = self.texts, wanted.blocks
-        blocks = [block_lines.line(texts[b.place], whole=b.whole) for b in shown]
-        logged = log_lines.texts([texts[place] for place in wanted.log])
+        shown, texts = wanted.blocks, [self.texts[place] for place in wanted.log]
+        blocks = [block_lines.line(self.texts[b.place], whole=b.whole) for b in shown]
         fenced_tokens = self._fence(block_lines.FENCE, blocks)
-        fenced_tokens += self._fence(log_lines.FENCE, logged)
+        fenced_tokens += self._fence(log_lines.FENCE, log_lines.texts(texts))
         refs = tuple(self._head_ref(b.place, whole=b.whole) for b in shown)
         log = tuple(map(self._head_ref, wanted.log))
-        bare = nothing._replace(
-            tokens=nothing.tokens + fenced_tokens, blocks=refs, log=log
-        )
+        tokens = nothing.tokens + fenced_tokens
+        bare = nothing._replace(tokens=tokens, blocks=refs, log=log)
         least = [bare, nothing] if refs or log else [nothing]
         rules = prompts.CURRENT[wanted.mode]
         if rules is None:
@@ -363,8 +361,8 @@ class _Packer:
                 vendor=self.vendor,
                 ids=Ids(names=self.names),
             )
-            tokens = fixed + sum(count(each + ",") for each in text)
-            sides.insert(0, ruled._replace(manifest=offered, tokens=tokens))
+            more = sum(count(each + ",") for each in text)
+            sides.insert(0, ruled._replace(manifest=offered, tokens=fixed + more))
         return sides
 
     def _fence(self, name: str, texts: Sequence[str]) -> int:
@@ -550,14 +548,12 @@ class _Packer:
 
     def _shortened(self, unit: Unit, room: int) -> Unit:
         """The unit with its longest text cut; of cost 0 if too little would be left."""
-        if len(unit.choices) > 1:
-            # Calls are never shortened, only what they gave back.
-            index = max(
-                range(1, len(unit.choices)),
-                key=lambda n: (unit.choices[n].cut is None, _cost(unit.choices[n])),
-            )
-        else:
-            index = 0
+        # Calls are never shortened, only what they gave back.
+        index = max(
+            range(1, len(unit.choices)),
+            key=lambda n: (unit.choices[n].cut is None, _cost(unit.choices[n])),
+            default=0,
+        )
         longest = unit.choices[index]
         if longest.cut is not None:
             # All that these calls gave back has left, and is named only.

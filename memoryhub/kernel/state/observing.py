@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 #: What is asked of a model: of messages, or of observations.
-Asked = Literal["observer", "reflector"]
+ObserverRole = Literal["observer", "reflector"]
 
 
 class Observation(NamedTuple):
@@ -168,8 +168,8 @@ class Observing(NamedTuple):
             return self
         return self._replace(hosts=tuple(sorted((*self.hosts, host))))
 
-    def failed(self, asked: Asked, failing: Failing) -> Observing:
-        if asked == "observer":
+    def failed(self, role: ObserverRole, failing: Failing) -> Observing:
+        if role == "observer":
             return self._replace(observer=failing)
         return self._replace(reflector=failing)
 

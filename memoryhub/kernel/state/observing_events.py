@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from memoryhub.kernel.state.bodies import Count, Event, Figure, Flag, Instant, Token
-from memoryhub.kernel.state.observing import Asked
+from memoryhub.kernel.state.observing import ObserverRole
 
 #: Why nothing came of asking: no model answered, its answer was no JSON, had no lines,
 #: repeated itself, was no smaller than what it stands for, or lost what is critical.
@@ -42,7 +42,7 @@ class ObserverFailed(Event):
 
     event_type = "observer.failed"
 
-    asked: Asked
+    role: ObserverRole
     #: Of the range of slots that it was about.
     begin: Count
     end: Count

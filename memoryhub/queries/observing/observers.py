@@ -141,7 +141,7 @@ class ObserverRun:
 
     seq: int
     at: datetime
-    asked: str
+    role: str
     begin: int
     end: int
     #: `model`, `extractive` or `agent`; or why nothing came of it.
@@ -266,11 +266,11 @@ def _run(row: Event) -> ObserverRun:
     event: Any = log.recorded(row).event
     failed = isinstance(event, ObserverFailed)
     body = event if failed else event.observed
-    asked = event.asked if failed else _asked(body)
+    role = event.role if failed else _role(body)
     return ObserverRun(
         seq=row.seq,
         at=row.at,
-        asked=asked,
+        role=role,
         begin=body.begin,
         end=body.end,
         outcome=event.failure if failed else body.method,
@@ -282,7 +282,7 @@ def _run(row: Event) -> ObserverRun:
     )
 
 
-def _asked(body: ObservedBody) -> str:
+def _role(body: ObservedBody) -> str:
     return "observer" if body.covers is None else "reflector"
 
 

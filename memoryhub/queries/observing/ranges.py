@@ -136,12 +136,12 @@ def read_log(thread: Thread, state: ThreadState) -> Logged | None:
     opened = texts.opened(thread, places)
     if not entries or any(place not in opened for place in places):
         return None
-    told = [
+    logged = [
         line
         for place in places
         for line in lines.read(log_lines.without_hints(opened[place].content["text"]))
     ]
-    return Logged(tuple(entries), tuple(told), tuple(places))
+    return Logged(tuple(entries), tuple(logged), tuple(places))
 
 
 def _iter_slots(thread: Thread, begin: int, end: int) -> Iterator[SlotLine]:

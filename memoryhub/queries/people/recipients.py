@@ -63,12 +63,12 @@ def _models(subject: UUID) -> Iterator[str]:
     if home is not None:
         for host in states.state_of(home).knowledge.hosts:
             yield f"model:{host}"
-    asked = Event.objects.filter(thread__subject=subject).filter(
+    made = Event.objects.filter(thread__subject=subject).filter(
         Q(type=ObserverFailed.event_type)
         | Q(type=PageCreated.event_type, page__startswith="obs-")
     )
     observed = Thread.objects.filter(
-        id__in=asked.values("thread").distinct()
+        id__in=made.values("thread").distinct()
     ).select_related("subject")
     for thread in observed:
         for host in states.state_of(thread).observing.hosts:

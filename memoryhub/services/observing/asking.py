@@ -37,14 +37,13 @@ from memoryhub.kernel.observing import (
     reflecting,
 )
 from memoryhub.kernel.observing.answers import Answer
-from memoryhub.kernel.observing.lines import Line
 from memoryhub.kernel.observing.observing import (
     CreateObservation,
     CreateReflection,
     FailObserver,
 )
 from memoryhub.kernel.paging.page_commands import NewObservation
-from memoryhub.kernel.state.observing import Asked, Failing
+from memoryhub.kernel.state.observing import Failing, ObserverRole
 from memoryhub.kernel.state.observing_events import Failure
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.state import ThreadState
@@ -67,7 +66,7 @@ class Due:
     """What is to be asked, and what that was found on."""
 
     thread: Thread
-    asked: Asked
+    role: ObserverRole
     epoch: int
     #: Of the subject, as it was read.
     subject_epoch: int
@@ -128,13 +127,13 @@ def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None
         count = tokenizers.of(thread).count
         found = ranges.read_next(thread, state, count=count, model=window, whole=True)
         if found is not None:
-            return due(asked="observer", failing=seen.observer, found=found)
+            return due(role="observer", failing=seen.observer, found=found)
     when = formulas.reflecting(state, window)
     log = ranges.read_log(thread, state) if when else None
     if log is None or not _may(seen.reflector, now):
         return None
     failing = seen.reflector
-    return due(asked="reflector", failing=failing, found=log, at_once=when == "now")
+    return due(role="reflector", failing=failing, found=log, at_once=when == "now")
 
 
 def _may(failing: Failing, now: datetime) -> bool:
@@ -168,7 +167,7 @@ def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
         if due.failing.useless >= USELESS:
             command = _extractive(due)
         else:
-            command = _asked(due, ask, spent, host)
+            command = _answered(due, ask, spent, host)
     except ModelError:
         command = _failed(due, "no_model", spent, host)
     except _UselessError as wrong:
@@ -202,7 +201,7 @@ def _extractive(due: Due) -> Command:
     return CreateReflection(made=made, epoch=due.epoch, now=due.at_once)
 
 
-def _asked(due: Due, ask: Ask, spent: _Spent, host: str | None) -> Command:
+def _answered(due: Due, ask: Ask, spent: _Spent, host: str | None) -> Command:
     if isinstance(due.found, Range):
         made = _observation(due, due.found, ask, spent, host)
         return CreateObservation(made=made, epoch=due.epoch)
@@ -295,9 +294,8 @@ def _say(ask: Ask, messages: Sequence[Message], spent: _Spent) -> str:
 def _made(
     due: Due, answer: Answer, body: ObservedBody, places: Sequence[Any]
 ) -> NewObservation:
-    told: Sequence[Line] = answer.lines
     return making.made(
-        told,
+        answer.lines,
         body,
         sources=places,
         count=due.count,
@@ -316,7 +314,7 @@ def _failed(
         begin, end = found.entries[0].begin, found.entries[-1].end
     seconds = min(MOST, FIRST * 2**due.failing.times)
     return FailObserver(
-        asked=due.asked,
+        role=due.role,
         begin=begin,
         end=end,
         epoch=due.epoch,

@@ -69,8 +69,8 @@ def observe(found: Range, count: Count) -> NewObservation:
     body = ObservedBody(
         begin=found.begin, end=found.end, raw=found.raw, shown=0, method=METHOD
     )
-    told = extractive.observe(found.spoken, count=count)
-    return making.made(told, body, sources=found.places, count=count)
+    lines = extractive.observe(found.spoken, count=count)
+    return making.made(lines, body, sources=found.places, count=count)
 
 
 def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation | None:
@@ -96,5 +96,5 @@ def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
         method=METHOD,
         covers=[each.page_id for each in entries],
     )
-    told = extractive.reflect(found.lines, tokens=tokens, count=count)
-    return making.made(told, body, sources=found.places, count=count)
+    lines = extractive.reflect(found.lines, tokens=tokens, count=count)
+    return making.made(lines, body, sources=found.places, count=count)

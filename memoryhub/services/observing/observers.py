@@ -199,6 +199,11 @@ async def submit(
 
 
 def perform(thread: Thread, command: Command, *, actor: str) -> Receipt:
-    """Send a command of observing for an operator. Raises what the command does."""
+    """Send a command of observing for an operator. Raises what the command does.
+
+    `thread` comes with its subject, as they were when the command was made.
+    """
     address = Address(project=thread.project_id, name=thread.name)
-    return journal.perform(Order(address=address, command=command, actor=actor))
+    epoch = thread.subject.epoch
+    order = Order(address=address, command=command, actor=actor, epoch=epoch)
+    return journal.perform(order)

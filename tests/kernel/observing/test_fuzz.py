@@ -190,7 +190,7 @@ class World:
     def fail(self) -> None:
         seen = self.bench.state.observing
         command = FailObserver(
-            asked="observer",
+            role="observer",
             begin=seen.watermark,
             end=seen.watermark + 1,
             epoch=seen.epoch,

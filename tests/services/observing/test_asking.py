@@ -1,0 +1,115 @@
+"""Asking a model to observe and to condense: what it answers, and who comes late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from memoryhub.kernel.observing.observing import PauseObserver
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.observing import observers
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.observing import asking
+from memoryhub.services.observing import observers as acts
+from memoryhub.services.observing.asking import Due
+from tests.cast.factories import get_thread, make_thread, run
+from tests.services.acts import amend, state_of
+from tests.services.observing.test_extraction import SETTINGS, talk
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass(frozen=True)
+class Said:
+    text: str
+    tokens_in: int = 100
+    tokens_out: int = 10
+    cost: float | None = 0.25
+
+
+class Model:
+    """Answers each question with the next of its lists of lines."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = [*answers]
+        self.questions: list[Sequence[dict[str, str]]] = []
+
+    def __call__(self, messages: Sequence[dict[str, str]]) -> Said:
+        self.questions.append(messages)
+        lines = [{"text": text} for text in self.answers.pop(0)]
+        return Said(json.dumps({"lines": lines, "current_task": "To go on."}))
+
+
+def find(agent: Agent) -> Due | None:
+    return asking.find_due(get_thread(agent), window=None, now=clock.now())
+
+
+def due(agent: Agent) -> Due:
+    found = find(agent)
+    assert found is not None
+    return found
+
+
+def seen(agent: Agent) -> Any:
+    return state_of(get_thread(agent)).observing
+
+
+def logged(agent: Agent) -> None:
+    """A thread whose log is long enough to be condensed."""
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 160)
+    # What messages are behind is asked first.
+    while (found := find(agent)) is not None and found.role == "observer":
+        asking.observe(found, Model(["They talked."], ["They talked."]))
+    amend(agent, config={"reflect_at": 0.02})
+
+
+def test_late_result_not_stored_twice(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 60)
+    found, model = due(agent), Model(["They talked."], ["They talked again."])
+    assert asking.observe(found, model, host="m.example") is not None
+    before = seen(agent)
+    assert asking.observe(found, model) is None
+    assert seen(agent) == before
+    (made,) = observers.list_waiting(get_thread(agent))[-1:]
+    assert [line.text for line in made.lines or ()] == ["They talked."]
+    assert made.hints == ("current task: To go on.",)
+    assert (made.body.cost, made.body.host) == (0.25, "m.example")
+    assert "| Number" in model.questions[0][1]["content"]
+
+
+def test_the_smallest_valid_reflection_is_kept(agent: Agent) -> None:
+    logged(agent)
+    found = due(agent)
+    assert found.role == "reflector"
+    text = " ".join(f"word{n:04}" for n in range(0, 160, 2))
+    longer = [f"All of it: {text}", "And so it went on."]
+    asking.observe(found, Model(longer, [f"All of it: {text}"]))
+    (first, *_) = observers.list_log(get_thread(agent))
+    assert first.reflection
+    assert len(first.lines or ()) == 1
+    assert first.body.tokens_in == 200
+    assert seen(agent).generation == 1
+
+
+def test_a_reflection_that_loses_what_is_critical_is_none(agent: Agent) -> None:
+    logged(agent)
+    found, before = due(agent), seen(agent).log
+    asking.observe(found, Model(["Nothing much."], ["Nothing."]))
+    assert seen(agent).log == before
+    assert seen(agent).reflector.useless == 1
+    assert observers.list_runs(get_thread(agent))[0].outcome == "lossy"
+    # It is tried again once the log has grown.
+    assert find(agent) is None
+
+
+def test_nothing_is_asked_while_it_is_paused(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 60)
+    run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
+    assert find(agent) is None
