@@ -27,9 +27,20 @@ OF_BOTH: dict[str, Any] = {
 #: and `{me}` whose it is; `{p}` is what the key says before names of threads.
 OF_A_THREAD: dict[str, Any] = {
     "put ": {"config": {"auto_pin_turns": 0}},
-    "patch ": {"labels": {"drink": "{w}"}},
+    "patch ": {"labels": {"drink": "{w}"}, "config": {"observe": True}},
     "post /slots": SAID,
     "post /slots:batch": {"items": [SAID, SAID]},
+    "post /observations": {
+        "from": 0,
+        "to": 1,
+        "epoch": 0,
+        "lines": [{"mark": "low", "text": "{w}, says {me}."}],
+    },
+    "post /observer:resume": {},
+    "post /observer:run": {},
+    "post /observer:activate": {},
+    "post /observer:reflect": {},
+    "post /observer:abort": {},
     "put /system-prompt": {"text": "Offer {w}."},
     "put /tools": {"items": []},
     "put /pages/{page_id}": KEPT,

@@ -32,6 +32,7 @@ from memoryhub.api.observing.observing_schemas import (
 from memoryhub.errors import (
     BadCursorError,
     LogChangedError,
+    LogFullError,
     NothingToDoError,
     ObserverOffError,
     RangeOpenError,
@@ -60,6 +61,7 @@ _READS: Final = (*GONE, SeqUnknownError)
 _KEEPS: Final = (
     *KEEPING,
     *(ObserverOffError, StaleEpochError, RangeTakenError, RangeOpenError),
+    LogFullError,
 )
 _REFLECTS: Final = (
     *KEEPING,
