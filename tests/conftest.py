@@ -29,6 +29,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
+from memoryhub.journal.writing import texts
 from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
 from memoryhub.journal.writing.writer import Journal, writer
@@ -327,6 +328,9 @@ def fresh_writer() -> Iterator[None]:
     writer.journal = Journal()
     uses.clear()
     activity.clear()
+    # Where another test's event stood and was rolled back, there may be one of this.
+    texts.texts.clear()
+    texts.newest.clear()
     yield
     if writer.running:
         writer.stop()
