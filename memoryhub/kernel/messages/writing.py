@@ -491,7 +491,8 @@ class _Writer:
 
     def _write_kept(self, head: _Step) -> None:
         """As it was written before, if it has the same ids and names here as there."""
-        named = self._named(head, head.shown.message.calls)
+        # What a server called itself stands in words, and claims no name.
+        named = self._named(head, _divided(head.shown.message)[0])
         run = [each.texts.get(self._vendor) for each in head.kept]
         if all(made is not None and made[1] == named for made in run):
             for at, made in enumerate(run, head.at):

@@ -310,6 +310,19 @@ def test_what_was_written_before_is_as_if_written_anew(
     event(f"kept: {kept > 0}")
 
 
+@pytest.mark.parametrize("vendor", FORMATS)
+def test_a_call_in_words_claims_no_name_the_second_time(vendor: Vendor) -> None:
+    calls = (TRAM, Call(id="s", name="tide", kind="server"))
+    talk = [
+        said("assistant", calls=calls),
+        said("tool", results=(answer("a", "10:40"),)),
+    ]
+    written = [requested(talk, each) for each in ("chat", vendor)]
+    assert talk[0].message.kept
+    fresh = [replace(each, message=replace(each.message)) for each in talk]
+    assert written[1] == requested(fresh, vendor)
+
+
 def test_what_was_written_of_a_message_ends_with_it() -> None:
     talk = [
         said("assistant", calls=(TRAM,)),
