@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -32,6 +32,8 @@ from memoryhub.workers.loops import Loop
 
 LEASE: Final = "observing"
 POLL_SECONDS = 5.0
+#: How long a thread waits whose result was refused.
+AGAIN = timedelta(seconds=10)
 #: Threads of one look, and calls at once.
 THREADS: Final = 100
 CALLS: Final = 4
@@ -114,21 +116,23 @@ class ThreadObserver:
             window = settings.MODEL.window_tokens
         row = Thread.objects.select_related("project", "subject").get(id=thread)
         self._again.pop(thread, None)
-        due = asking.find_due(row, window=window, now=now)
-        if due is None:
-            later = asking.find_next(row, now=now)
-            if later is None:
-                journal.run(partial(_looked, row))
-            else:
-                self._again[thread] = later
-            return False
-        if model_calls.is_used_up(row.project_id, now):
-            self._again[thread] = now + model_calls.USED_UP
-            return False
-        assert self.ask is not None
-        counted = model_calls.Counted(self.ask, row.project_id)
         try:
-            asking.observe(due, counted, host=model_calls.host())
+            due = asking.find_due(row, window=window, now=now)
+            if due is None:
+                later = asking.find_next(row, now=now)
+                if later is None:
+                    journal.run(partial(_looked, row))
+                else:
+                    self._again[thread] = later
+                return False
+            if model_calls.is_used_up(row.project_id, now):
+                self._again[thread] = now + model_calls.USED_UP
+                return False
+            assert self.ask is not None
+            counted = model_calls.Counted(self.ask, row.project_id)
+            if asking.observe(due, counted, host=model_calls.host()) is None:
+                # What was refused once may be again, and asking costs tokens.
+                self._again[thread] = now + AGAIN
         except Refusal:
             # Restricted or erased meanwhile: it is looked at when it moves.
             return False

@@ -100,13 +100,20 @@ class ScriptedModel:
 def _request(line: socket.socket) -> tuple[dict[str, str], bytes]:
     raw = b""
     while b"\r\n\r\n" not in raw:
-        raw += line.recv(65_536)
+        raw += _received(line)
     head, _, body = raw.partition(b"\r\n\r\n")
     lines = [each.decode().split(": ", 1) for each in head.split(b"\r\n")[1:]]
     headers = {name.lower(): value for name, value in lines}
     while len(body) < int(headers["content-length"]):
-        body += line.recv(65_536)
+        body += _received(line)
     return headers, body
+
+
+def _received(line: socket.socket) -> bytes:
+    """What came; an error once nothing will, as when who asks was killed."""
+    if part := line.recv(65_536):
+        return part
+    raise ConnectionAbortedError
 
 
 @contextmanager

@@ -26,8 +26,8 @@ REVERTED = {"version": 1}
 FACT = {"entity": "user", "predicate": "tier", "value": "Gold"}
 KEY = {"op": "set", "key": "seat", "value": "12A"}
 OBSERVATION = {
-    "from": 1,
-    "to": 2,
+    "from": 2,
+    "to": 3,
     "epoch": 0,
     "lines": [{"mark": "low", "text": "She says hello."}],
 }
@@ -236,13 +236,13 @@ def ask(
 
 
 def make_whole(agent: Agent) -> None:
-    """A thread of ann's: a page that may leave, two messages and turns, all memory.
+    """A thread of ann's: a page that may leave, messages and turns, all memory.
 
-    The first message is observed.
+    The first two messages are observed, at such length that it can be condensed.
     """
     factories.make_thread(agent, "t-1", user_id="ann", auto_pin_turns=0, observe=True)
     factories.make_page(agent, "note")
-    factories.append(agent, "t-1", "hello")
+    factories.append(agent, "t-1", "hello", "I greet all of you. " * 20)
     for act in (observers.run, observers.activate):
         factories.run(act(agent=agent, thread="t-1"))
     factories.append(agent, "t-1", "more")

@@ -101,6 +101,14 @@ def read(text: str) -> tuple[Line, ...]:
     return tuple(found)
 
 
+def read_any(text: str, first: int, end: int) -> tuple[Line, ...]:
+    """Read what `written` wrote; what is none of that is a line of all these slots."""
+    try:
+        return read(text)
+    except ValueError:
+        return (make_line(text, first=first, end=end),)
+
+
 def folded(lines: Iterable[Line], tokens: int, *, count: Count) -> tuple[Line, ...]:
     """Fold as many lines as it takes until the log has at most `tokens`, or is a line.
 

@@ -153,7 +153,7 @@ def create_reflection(
     """Keep a reflection. Emits page.created; log.reflected if it is to stand at once.
 
     Raises StaleEpochError, LogChangedError unless the log begins with what it covers,
-    NothingToDoError without one.
+    NothingToDoError without one, or one that is no smaller than what it covers.
     """
     _require_epoch(decision.state, command.epoch)
     if command.made is None:
@@ -169,6 +169,8 @@ def _keep_reflection(decision: Decision, made: NewObservation) -> None:
     whole = all(one.end == two.begin for one, two in pairwise(read))
     if not read or not whole or [each.page_id for each in read] != covers:
         raise LogChangedError(generation=observing.generation, epoch=observing.epoch)
+    if made.observed.shown >= sum(each.tokens for each in read):
+        raise NothingToDoError
     _emit_created(decision, made, "ref")
 
 
@@ -222,7 +224,8 @@ def activate(
     After page.evicted for each covered message, but the newest of the user and what is
     pinned; then log.reflected where the log is long enough for the one that waits.
     """
-    _activate(decision)
+    if _activate(decision) and _is_long(decision.state):
+        reflect(decision)
 
 
 def _activate(decision: Decision) -> bool:
@@ -322,7 +325,7 @@ def _try_reflection(decision: Decision, made: NewObservation) -> None:
         return
     try:
         _keep_reflection(decision, made)
-    except LogChangedError:
+    except (LogChangedError, NothingToDoError):
         return
 
 

@@ -5,7 +5,7 @@ Positions are slot indexes, ranges half-open, clocks the thread's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -103,31 +103,25 @@ class Observing(NamedTuple):
         return sum(each.end - each.begin for each in self.log)
 
     def gaps(self) -> list[tuple[int, int]]:
-        """Return the ranges before the watermark that nothing stands for any more."""
-        found, at = list[tuple[int, int]](), 0
-        for each in (*self.log, *self.chunks):
-            if at < each.begin:
-                found.append((at, each.begin))
-            at = each.end
-        if at < self.watermark:
-            found.append((at, self.watermark))
-        return found
+        """Return the ranges before the watermark that nothing stands for any more.
+
+        None reaches over the cursor: what fills it is of the log, or waits.
+        """
+        logged = _between(0, self.log, self.cursor)
+        return [*logged, *_between(self.cursor, self.chunks, self.watermark)]
 
     def uncovered(self, slots: int) -> list[tuple[int, int]]:
         """Return the ranges of so many slots that requests show as they were said."""
-        gaps = [(begin, min(end, self.cursor)) for begin, end in self.gaps()]
-        ranges = [*gaps, (self.cursor, slots)]
-        return [(begin, end) for begin, end in ranges if begin < end]
+        behind = [(self.cursor, slots)] if self.cursor < slots else []
+        return [*_between(0, self.log, self.cursor), *behind]
 
     def range_from(self, begin: int, slots: int) -> int | None:
         """Return how far an observation may reach that begins there.
 
         None where one may not begin: only at a gap, or at the watermark, does one.
         """
-        for first, end in self.gaps():
-            if first == begin:
-                return end if first >= self.cursor else min(end, self.cursor)
-        return slots if begin == self.watermark else None
+        ends = dict(self.gaps())
+        return ends.get(begin, slots if begin == self.watermark else None)
 
     def observed(self, made: Observation) -> Observing:
         """Return the same with an observation: of a gap, or of what comes next."""
@@ -210,6 +204,18 @@ class Observing(NamedTuple):
         for name in ("observer", "reflector"):
             fields[name] = Failing.from_json(plain[name])
         return cls(**fields)
+
+
+def _between(
+    at: int, found: Iterable[Observation], end: int
+) -> Iterator[tuple[int, int]]:
+    """The ranges from `at` to `end` that these, in their order, leave."""
+    for each in found:
+        if at < each.begin:
+            yield at, each.begin
+        at = each.end
+    if at < end:
+        yield at, end
 
 
 def _in_order(found: Iterable[Observation]) -> tuple[Observation, ...]:

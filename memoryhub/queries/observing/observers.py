@@ -14,7 +14,7 @@ from django.conf import settings
 from memoryhub.journal.log import log
 from memoryhub.kernel.levels import log_lines
 from memoryhub.kernel.observing import formulas
-from memoryhub.kernel.observing.lines import Line, read
+from memoryhub.kernel.observing.lines import Line, read_any
 from memoryhub.kernel.state.observing import Failing, Observation
 from memoryhub.kernel.state.observing_events import LogReflected, ObserverFailed
 from memoryhub.kernel.state.page_events import ObservedBody, PageCreated
@@ -307,7 +307,9 @@ def _view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
         end=body.end,
         standing=_standing(state, str(row.page), erased=text is None),
         body=body,
-        lines=None if text is None else read(log_lines.without_hints(text)),
+        lines=None
+        if text is None
+        else read_any(log_lines.without_hints(text), body.begin, body.end),
         hints=tuple(
             line.removeprefix(log_lines.HINT)
             for line in rows

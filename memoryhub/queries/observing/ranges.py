@@ -138,8 +138,10 @@ def read_log(thread: Thread, state: ThreadState) -> Logged | None:
         return None
     logged = [
         line
-        for place in places
-        for line in lines.read(log_lines.without_hints(opened[place].content["text"]))
+        for each, place in zip(entries, places, strict=True)
+        for line in lines.read_any(
+            log_lines.without_hints(opened[place].content["text"]), each.begin, each.end
+        )
     ]
     return Logged(tuple(entries), tuple(logged), tuple(places))
 
@@ -157,7 +159,12 @@ def _places(found: Iterable[SlotLine]) -> tuple[Location, ...]:
 
 
 def _sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
-    return [(line.tokens, line.role) for line in found]
+    """Tokens and roles, as the kernel has them.
+
+    Whether an erased one waits for results, nobody knows.
+    """
+    roles = ("assistant" if line.erased else line.role for line in found)
+    return [(line.tokens, role) for line, role in zip(found, roles, strict=True)]
 
 
 def _spoken(line: SlotLine, count: Count, *, whole: bool) -> Spoken:

@@ -18,6 +18,7 @@ from memoryhub import journal
 from memoryhub.errors import (
     LogChangedError,
     LogFullError,
+    NothingToDoError,
     ObserverOffError,
     RangeOpenError,
     RangeTakenError,
@@ -125,7 +126,9 @@ def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None
     )
     if _may(seen.observer, now) and _is_behind(state, window):
         count = tokenizers.of(thread).count
-        found = ranges.read_next(thread, state, count=count, model=window, whole=True)
+        # A model reads messages whole, the extractive observer in short.
+        whole = seen.observer.useless < USELESS
+        found = ranges.read_next(thread, state, count=count, model=window, whole=whole)
         if found is not None:
             return due(role="observer", failing=seen.observer, found=found)
     when = formulas.reflecting(state, window)
@@ -183,6 +186,7 @@ def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
     except (
         LogChangedError,
         LogFullError,
+        NothingToDoError,
         ObserverOffError,
         RangeOpenError,
         RangeTakenError,
@@ -198,6 +202,8 @@ def _extractive(due: Due) -> Command:
         return CreateObservation(made=made, epoch=due.epoch)
     tokens = sum(each.tokens for each in due.found.entries)
     made = extraction.fold(due.found, tokens // 2, due.count)
+    if made.observed.shown >= tokens:
+        raise _UselessError("too_large")
     return CreateReflection(made=made, epoch=due.epoch, now=due.at_once)
 
 
@@ -280,7 +286,11 @@ def _reflection(
         host=host,
         **spent.figures,
     )
-    return _made(due, kept, body, found.places)
+    made = _made(due, kept, body, found.places)
+    if made.observed.shown >= before:
+        # Its hints count, too.
+        raise _UselessError("too_large")
+    return made
 
 
 def _say(ask: Ask, messages: Sequence[Message], spent: _Spent) -> str:

@@ -292,7 +292,11 @@ class World:
     def reflection(self, read: list[Observation]) -> NewObservation:
         names = [each.page_id for each in read]
         raw = sum(each.raw for each in read)
-        return new(read[0].begin, read[-1].end, raw=raw, covers=names)
+        # Now and then one that is not smaller, which is refused.
+        tokens = sum(each.tokens for each in read) // self.chance.choice([1, 2, 2, 3])
+        return new(
+            read[0].begin, read[-1].end, raw=raw, covers=names, tokens=max(1, tokens)
+        )
 
     def do(self, command: Any) -> list[Any]:
         events = self.bench.do(command)
@@ -376,9 +380,14 @@ def names_in(found: Observation) -> set[str]:
 
 
 def new(
-    begin: int, end: int, *, raw: int, covers: list[str] | None = None
+    begin: int,
+    end: int,
+    *,
+    raw: int,
+    covers: list[str] | None = None,
+    tokens: int | None = None,
 ) -> NewObservation:
-    tokens = max(1, min(raw // 5, 400))
+    tokens = tokens or max(1, min(raw // 5, 400))
     body = ObservedBody(
         begin=begin,
         end=end,

@@ -170,3 +170,11 @@ def test_a_long_log_is_written_a_few_times_only() -> None:
     found = numbered(*SIGNS, *[*SIGNS] * 250)
     assert count(written(folded(found, 5_000, count=count))) <= 5_000
     assert len(lengths) < 15
+
+
+def test_a_text_that_is_no_log_is_one_line() -> None:
+    """As in a bundle that somebody else wrote."""
+    (line,) = lines.read_any("## no day\nThey talked.", 3, 5)
+    assert line == lines.make_line("## no day They talked.", first=3, end=5)
+    kept = lines.written([line])
+    assert lines.read_any(kept, 0, 9) == (line,)

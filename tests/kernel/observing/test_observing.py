@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import pytest
 
 from memoryhub.errors import (
     LogChangedError,
+    NothingToDoError,
     PinnedByLogError,
     RangeOpenError,
     RangeTakenError,
@@ -53,7 +55,8 @@ def reflection(bench: Bench, *covers: str) -> CreateReflection:
     seen = bench.state.observing
     read = [each for each in seen.log if each.page_id in covers]
     begin, end = read[0].begin, read[-1].end
-    made = new(begin, end, raw=sum(each.raw for each in read), covers=[*covers])
+    raw = sum(each.raw for each in read)
+    made = new(begin, end, raw=raw, covers=[*covers], tokens=raw // 10)
     return CreateReflection(made=made, epoch=seen.epoch)
 
 
@@ -127,6 +130,48 @@ def test_cursor_never_back() -> None:
     observe(bench, 0, 3)
     assert bench.state.observing.gaps() == []
     assert bench.state.observing.log[0].end == 3
+
+
+def test_a_gap_ends_at_the_cursor() -> None:
+    """What stood there before and behind it can be observed again, each for itself."""
+    bench = observed()
+    say(bench, *["user"] * 9)
+    observe(bench, 0, 3)
+    bench.do(ActivateObservations())
+    observe(bench, 3, 6)
+    seen = bench.state.observing
+    places = [bench.state.place(each.clock) for each in (*seen.log, *seen.chunks)]
+    ranges = tuple((home, seq, seq) for home, seq in places)
+    bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
+    assert bench.state.observing.gaps() == [(0, 3), (3, 6)]
+    for begin, end in bench.state.observing.gaps():
+        observe(bench, begin, end)
+    seen = bench.state.observing
+    assert [(each.begin, each.end) for each in (*seen.log, *seen.chunks)] == [
+        (0, 3),
+        (3, 6),
+    ]
+
+
+def test_what_a_hand_activates_is_condensed_once_it_is_long() -> None:
+    bench = observed(3_000, reflect_at=0.02)
+    say(bench, *["user"] * 9)
+    first = observe(bench, 0, 3)
+    bench.do(ActivateObservations())
+    bench.do(replace(reflection(bench, first), now=False))
+    observe(bench, 3, 6)
+    events = bench.do(ActivateObservations())
+    assert [each.event_type for each in events][-2:] == [
+        "observations.activated",
+        "log.reflected",
+    ]
+    # One that saves nothing is none.
+    (made, *_) = bench.state.observing.log
+    same = reflection(bench, made.page_id)
+    assert same.made is not None
+    body = same.made.observed.model_copy(update={"shown": made.tokens})
+    with pytest.raises(NothingToDoError):
+        bench.do(replace(same, made=replace(same.made, observed=body)))
 
 
 def test_what_was_begun_before_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import asking
 from memoryhub.services.observing import observers as acts
 from memoryhub.services.observing.asking import Due
-from tests.cast.factories import get_thread, make_thread, run
+from tests.cast.factories import append, get_thread, make_thread, run
 from tests.services.acts import amend, state_of
 from tests.services.observing.test_extraction import SETTINGS, talk
 
@@ -81,6 +82,23 @@ def test_late_result_not_stored_twice(agent: Agent) -> None:
     assert made.hints == ("current task: To go on.",)
     assert (made.body.cost, made.body.host) == (0.25, "m.example")
     assert "| Number" in model.questions[0][1]["content"]
+
+
+def test_a_model_reads_messages_whole_the_extractive_observer_in_short(
+    agent: Agent,
+) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    append(agent, "t-1", *(f"word{n} {'and so on ' * 400}" for n in range(4)))
+    now = clock.now()
+    for hours in range(asking.USELESS + 1):
+        at = now + timedelta(hours=hours)
+        found = asking.find_due(get_thread(agent), window=None, now=at)
+        assert found is not None
+        asking.observe(found, model := Model([], []))
+        assert all("and so on " * 399 in each[1]["content"] for each in model.questions)
+    # What is told whole leaves no line any room.
+    (made,) = observers.list_waiting(get_thread(agent))
+    assert [line.text[:11] for line in made.lines or ()] == ["user: word0"]
 
 
 def test_the_smallest_valid_reflection_is_kept(agent: Agent) -> None:

@@ -68,6 +68,19 @@ def test_what_was_read_before_an_erasure_is_not_written(agent: Agent) -> None:
         observers.perform(row, command, actor="operator:1")
 
 
+def test_nobody_knows_whether_an_erased_message_waits_for_results(
+    agent: Agent,
+) -> None:
+    """The newest one is not observed; one that says no log is told as it is."""
+    spoken(agent)
+    erase(get_thread(agent), (7, 7))
+    run(observers.run(agent=agent, thread="t-1"))
+    assert state_of(get_thread(agent)).observing.watermark == 5
+    with pytest.raises(NothingToDoError):
+        run(observers.run(agent=agent, thread="t-1"))
+    rebuild(get_thread(agent))
+
+
 def test_a_thread_that_is_not_observed_says_so(agent: Agent) -> None:
     make_thread(agent, "t-1")
     append(agent, "t-1", "hello", "hello again")
