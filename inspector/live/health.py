@@ -13,6 +13,7 @@ from inspector.access.access import signed_in
 from inspector.live.hub import hub
 from inspector.web import shell
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.memory import stats
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.overview.checks import ServerCheck
@@ -33,6 +34,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         "unhealthy": found.count,
         "verdicts": [(each, found.counts.get(each.flag, 0)) for each in VERDICTS],
         "checks": [(each, *_figures(each)) for each in found.checks],
+        "model_days": model_use.list_days(visitor.project.id, now=now),
         "counts": stats.get_project_counts(visitor.project.id, now=now),
         "memory": memory_checks.get_memory_checks(visitor.project, now=now),
         "due": retention.count_soon(visitor.project, now=now),

@@ -44,11 +44,6 @@ class ProjectHour(models.Model):
     within_500 = models.BigIntegerField(default=0)
     within_1000 = models.BigIntegerField(default=0)
     slower = models.BigIntegerField(default=0)
-    #: What the language model was asked here, those that it did not answer, and the
-    #: tokens of questions and answers.
-    model_calls = models.BigIntegerField(default=0)
-    model_failures = models.BigIntegerField(default=0)
-    model_tokens = models.BigIntegerField(default=0)
 
     privacy = Privacy(
         holds=fields(
@@ -56,13 +51,42 @@ class ProjectHour(models.Model):
             time="at",
             number="minutes events turns tokens prefix_tokens exchanges"
             " faulted_exchanges faults refaults within_1 within_2 within_5 within_10"
-            " within_20 within_50 within_100 within_200 within_500 within_1000 slower"
-            " model_calls model_failures model_tokens",
+            " within_20 within_50 within_100 within_200 within_500 within_1000 slower",
         ),
     )
 
     def __str__(self) -> str:
         return f"{self.project_id}/{self.minutes}@{self.at}"
+
+
+class ModelHour(models.Model):
+    """What the language model was asked of a project in an hour; numbers alone.
+
+    Asked by a role, for one purpose at a time: that is a run, of one call or more.
+    """
+
+    pk = models.CompositePrimaryKey("project_id", "at", "role", "outcome")
+    project = models.ForeignKey(
+        Project, models.CASCADE, related_name="+", db_index=False
+    )
+    #: When the hour begins (UTC).
+    at = models.DateTimeField()
+    #: Who asked, and what became of it: words of ours.
+    role = models.CharField(max_length=20)
+    outcome = models.CharField(max_length=20)
+    runs = models.BigIntegerField(default=0)
+    calls = models.BigIntegerField(default=0)
+    #: Of questions and answers.
+    tokens = models.BigIntegerField(default=0)
+
+    privacy = Privacy(
+        holds=fields(
+            id="project", time="at", word="role outcome", number="runs calls tokens"
+        ),
+    )
+
+    def __str__(self) -> str:
+        return f"{self.project_id}/{self.role}/{self.outcome}@{self.at}"
 
 
 class RefusalCount(models.Model):

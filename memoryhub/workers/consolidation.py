@@ -1,37 +1,30 @@
 """Consolidation in the background: exchanges that are over are asked of the model.
 
-In a thread of its own, for an answer may take a minute, by one process of all. What it
-knows of threads is in memory alone: who begins looks through all of them, and the home
-threads say what was asked.
+What it knows of threads is in memory alone: who begins looks through all of them, and
+the home threads say what was asked.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
-from django.db import connections
 
 from memoryhub.errors import Refusal
 from memoryhub.errors.trouble import ModelError
-from memoryhub.models.server.clock import clock
+from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
-from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.services.knowledge import consolidations
-from memoryhub.services.model_calls import Ask
 from memoryhub.workers import model_calls
-from memoryhub.workers.leases import Held
-from memoryhub.workers.loops import Loop
+from memoryhub.workers.model_calls import ModelWorker
 
 log = structlog.get_logger()
 
 LEASE = "consolidation"
-POLL_SECONDS = 10.0
 #: By how much the time that lists sort by may lag behind what was written.
 LAG = timedelta(minutes=2)
 #: How often all threads are looked through: nothing else tells of a restriction that
@@ -40,65 +33,27 @@ AFRESH = timedelta(hours=1)
 
 
 @dataclass(slots=True, kw_only=True)
-class Consolidator:
-    """Asks for what is due, round after round, until it is stopped."""
+class Consolidator(ModelWorker):
+    """Asks for the facts of exchanges that are over."""
 
-    clock: Callable[[], datetime] = clock.now
-    ask: Ask | None = field(default_factory=model_calls.model)
-    _lease: Held = field(init=False)
-    _loop: Loop = field(init=False)
-    #: When it began to look the last time, and who is to be looked at again by when.
+    name = "consolidator"
+    lease = LEASE
+    poll_seconds = 10.0
+
+    #: When it began to look the last time.
     _looked: datetime | None = None
     #: When it began to look through all of them, and in which projects.
     _looked_through: datetime | None = None
     _wanted: frozenset[UUID] = frozenset()
-    _again: dict[UUID, datetime] = field(default_factory=dict)
     _rests_until: datetime | None = None
     #: It answered what it was asked last: what it fails at next is to blame itself, and
     #: holds up nobody. That an outage begins so costs one exchange an attempt.
     _awake: bool = False
 
-    def __post_init__(self) -> None:
-        self._lease = Held(name=LEASE, clock=self.clock)
-        self._loop = Loop(
-            name="consolidator",
-            worker=LEASE,
-            work=self._work,
-            pause=lambda: POLL_SECONDS,
-        )
-
-    def start(self) -> None:
-        """Loop in a thread of its own, if there is a model to ask."""
-        if self.ask is not None:
-            self._loop.start()
-
-    def stop(self) -> None:
-        """Finish the exchange at hand. The writer must still run."""
-        self._loop.stop()
-
-    def round(self) -> int:
-        """Ask what is due, if the lease is ours; how many exchanges were asked."""
-        now = self.clock()
-        rests = self._rests_until is not None and now < self._rests_until
-        if self.ask is None or clock.skewed or maintenance.waiting or rests:
-            return 0
-        found = self._find(now)
-        if not found or not self._lease.take():
-            return 0
-        try:
-            with self._lease.beating():
-                return self._ask_all(found)
-        finally:
-            self._lease.release()
-
-    def _work(self) -> None:
-        try:
-            self.round()
-        finally:
-            connections.close_all()
-
-    def _find(self, now: datetime) -> list[UUID]:
+    def find(self, now: datetime) -> list[UUID]:
         """Threads that moved since the last look, and those that are due again."""
+        if self._rests_until is not None and now < self._rests_until:
+            return []
         due = {thread for thread, at in self._again.items() if at <= now}
         wanted, since = pending.wanted(), self._looked and self._looked - LAG
         looked = self._looked_through
@@ -117,10 +72,10 @@ class Consolidator:
         self._looked = now
         return [thread for thread, at in found.items() if at <= now or thread in due]
 
-    def _ask_all(self, found: list[UUID]) -> int:
+    def ask_all(self, found: list[UUID]) -> int:
         """One exchange of each thread after the other, so that none waits for all."""
         left, count = deque(found), 0
-        while left and not (self._loop.stopped.is_set() or self._lease.lost.is_set()):
+        while left and not self.stopped:
             thread = left.popleft()
             try:
                 done = self._ask_next(thread)
@@ -152,8 +107,13 @@ class Consolidator:
             self._again[thread] = now + model_calls.USED_UP
             return False
         assert self.ask is not None
-        asking, awake = model_calls.Counted(self.ask, row.project_id), self._awake
-        self._awake = False
-        consolidations.consolidate(due, asking, host=model_calls.host(), awake=awake)
-        self._awake = asking.answered
+        awake, self._awake = self._awake, False
+        with model_calls.counted(self.ask, row.project_id, "consolidation") as run:
+            receipt = consolidations.consolidate(
+                due, run, host=model_calls.host(), awake=awake
+            )
+            self._awake = run.answered
+            if receipt is not None:
+                events = receipt.all(ExchangeConsolidated)
+                run.wrote(useless=any(each.failed is not None for each in events))
         return True

@@ -1,15 +1,13 @@
 """Observing in the background: a model is asked of threads that are behind.
 
-In a thread of its own, for an answer may take a minute, by one process of all; a few
-are asked at once. What is in flight is in memory alone: who takes over derives the same
-work from the threads' states again.
+A few are asked at once. What is in flight is in memory alone: who takes over derives
+the same work from the threads' states again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -20,18 +18,14 @@ from django.db import connections
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.models.server.clock import clock
+from memoryhub.kernel.state.observing_events import ObserverFailed
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services.forget.maintenance import maintenance
-from memoryhub.services.model_calls import Ask
 from memoryhub.services.observing import asking
 from memoryhub.workers import model_calls
-from memoryhub.workers.leases import Held
-from memoryhub.workers.loops import Loop
+from memoryhub.workers.model_calls import ModelWorker
 
 LEASE: Final = "observing"
-POLL_SECONDS = 5.0
 #: How long a thread waits whose result was refused.
 AGAIN = timedelta(seconds=10)
 #: Threads of one look, and calls at once.
@@ -40,52 +34,16 @@ CALLS: Final = 4
 
 
 @dataclass(slots=True, kw_only=True)
-class ThreadObserver:
-    """Asks for what is due, round after round, until it is stopped."""
+class ThreadObserver(ModelWorker):
+    """Observes and condenses what is due."""
 
-    clock: Callable[[], datetime] = clock.now
-    ask: Ask | None = field(default_factory=model_calls.model)
+    name = "observer"
+    lease = LEASE
+    poll_seconds = 5.0
+
     calls: int = CALLS
-    _lease: Held = field(init=False)
-    _loop: Loop = field(init=False)
-    #: Threads of which nothing is to be asked before then.
-    _again: dict[UUID, datetime] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._lease = Held(name=LEASE, clock=self.clock)
-        self._loop = Loop(
-            name="observer", worker=LEASE, work=self._work, pause=lambda: POLL_SECONDS
-        )
-
-    def start(self) -> None:
-        """Loop in a thread of its own, if there is a model to ask."""
-        if self.ask is not None:
-            self._loop.start()
-
-    def stop(self) -> None:
-        """Finish the calls at hand. The writer must still run."""
-        self._loop.stop()
-
-    def round(self) -> int:
-        """Ask what is due, if the lease is ours; how many threads were asked of."""
-        if self.ask is None or clock.skewed or maintenance.waiting:
-            return 0
-        found = self._find(self.clock())
-        if not found or not self._lease.take():
-            return 0
-        try:
-            with self._lease.beating():
-                return self._ask_all(found)
-        finally:
-            self._lease.release()
-
-    def _work(self) -> None:
-        try:
-            self.round()
-        finally:
-            connections.close_all()
-
-    def _find(self, now: datetime) -> list[UUID]:
+    def find(self, now: datetime) -> list[UUID]:
         """Threads with the mark, longest silent first. One query."""
         rows = Thread.objects.filter(
             observer_due=True,
@@ -95,7 +53,7 @@ class ThreadObserver:
         ids = rows.values_list("id", flat=True)[:THREADS]
         return [each for each in ids if self._again.get(each, now) <= now]
 
-    def _ask_all(self, found: Sequence[UUID]) -> int:
+    def ask_all(self, found: list[UUID]) -> int:
         if self.calls == 1:
             return sum(map(self._ask_next, found))
         with ThreadPoolExecutor(self.calls, thread_name_prefix="observer") as pool:
@@ -109,7 +67,7 @@ class ThreadObserver:
 
     def _ask_next(self, thread: UUID) -> bool:
         """Ask of one thread; False when nothing is due."""
-        if self._loop.stopped.is_set() or self._lease.lost.is_set():
+        if self.stopped:
             return False
         now, window = self.clock(), None
         if settings.MODEL is not None:
@@ -129,10 +87,13 @@ class ThreadObserver:
                 self._again[thread] = now + model_calls.USED_UP
                 return False
             assert self.ask is not None
-            counted = model_calls.Counted(self.ask, row.project_id)
-            if asking.observe(due, counted, host=model_calls.host()) is None:
-                # What was refused once may be again, and asking costs tokens.
-                self._again[thread] = now + AGAIN
+            with model_calls.counted(self.ask, row.project_id, due.role) as run:
+                receipt = asking.observe(due, run, host=model_calls.host())
+                if receipt is not None:
+                    run.wrote(useless=bool(receipt.all(ObserverFailed)))
+                else:
+                    # What was refused once may be again, and asking costs tokens.
+                    self._again[thread] = now + AGAIN
         except Refusal:
             # Restricted or erased meanwhile: it is looked at when it moves.
             return False

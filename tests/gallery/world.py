@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memoryhub import journal
+from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.paging.page_commands import (
     FaultPage,
@@ -138,7 +140,12 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
 
 
 def observed_pages(agent: Agent) -> list[str]:
-    """Those of an observed thread with a gap: of what waits, and what is gone."""
+    """Those of an observed thread with a gap: of what waits, and what is gone.
+
+    Health tells of the model that was of no use.
+    """
+    activity.model_asked(agent.project, "observer", "useless", calls=2, tokens=90)
+    journal.run(activity.flush)
     row = observed.make_observed(agent)
     (waits, *_) = observers.list_waiting(row)
     observed.fail(agent)

@@ -165,10 +165,16 @@ def test_health_says_how_the_model_is(
     assert "used up" in health(acme).text
     settings.MODEL_DAILY_TOKENS = 1_000
     for _ in range(3):
-        activity.model_asked(acme.id, 0, failed=True)
+        activity.model_asked(acme.id, "observer", "no_model", calls=1, tokens=0)
     journal.run(activity.flush)
     assert health(acme).tone == "attn"
     assert "in vain" in health(acme).text
+    days = model_use.list_days(acme.id, now=clock.now())
+    assert [(each.role, each.written, each.no_model) for each in days] == [
+        ("consolidation", 2, 0),
+        ("observer", 0, 3),
+    ]
+    assert [(each.calls, each.tokens) for each in days] == [(2, 200), (3, 0)]
     settings.MODEL = None
     assert not [
         each for each in list_checks(acme, now=clock.now()) if each.key == "model"

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 from uuid import UUID
 
 from django.db import transaction
@@ -23,7 +23,7 @@ from memoryhub.journal.rows.projections import RequestTokens
 from memoryhub.journal.rows.statements import Add
 from memoryhub.kernel.state.page_events import Refused
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.models.activity import ModelHour, ProjectHour, RefusalCount
 from memoryhub.models.server.clock import SECOND_NS, clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
@@ -44,6 +44,11 @@ _GONE: Final = ("erasing", "erased")
 
 #: A thread as whoever is refused knows it: its id, or the names that it may have.
 Place = UUID | tuple[str, ...] | None
+#: For whom a model is asked; and whether its answer was written, was of no use, did not
+#: come, or came to nothing since something else was quicker.
+ModelRole = Literal["consolidation", "observer", "reflector"]
+ModelOutcome = Literal["written", "useless", "no_model", "void"]
+_Asking = tuple[UUID, datetime, ModelRole, ModelOutcome]
 
 
 class HourRow(NamedTuple):
@@ -71,9 +76,18 @@ class HourRow(NamedTuple):
     within_500: int
     within_1000: int
     slower: int
-    model_calls: int
-    model_failures: int
-    model_tokens: int
+
+
+class ModelRow(NamedTuple):
+    """A row of ModelHour, in the order of its columns."""
+
+    project_id: UUID
+    at: datetime
+    role: str
+    outcome: str
+    runs: int
+    calls: int
+    tokens: int
 
 
 class RefusalRow(NamedTuple):
@@ -100,7 +114,6 @@ class Refusal(NamedTuple):
 
 _FIGURES: Final = HourRow._fields[3:]
 _FASTEST: Final = _FIGURES.index("within_1")
-_MODEL: Final = _FIGURES.index("model_calls")
 
 
 class Activity:
@@ -111,6 +124,8 @@ class Activity:
         #: By project and minute since 1970, the figures in the order of the columns.
         self._hours: dict[tuple[UUID, int], list[int]] = defaultdict(_figures)
         self._refusals: Counter[Refusal] = Counter()
+        #: By project, hour, role and outcome, as in the columns.
+        self._model: dict[_Asking, list[int]] = defaultdict(_three)
 
     def moved(
         self,
@@ -161,13 +176,19 @@ class Activity:
                 column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
                 self._hours[project, minute][column] += 1
 
-    def model_asked(self, project: UUID, tokens: int, *, failed: bool = False) -> None:
-        """Count what the language model was asked, and whether it did not answer."""
+    def model_asked(
+        self,
+        project: UUID,
+        role: ModelRole,
+        outcome: ModelOutcome,
+        *,
+        calls: int,
+        tokens: int,
+    ) -> None:
+        """Count a run of the language model."""
+        at = stretch(_minute(), WIDTHS[-1])
         with self._lock:
-            figures = self._hours[project, _minute()]
-            figures[_MODEL] += 1
-            figures[_MODEL + 1] += failed
-            figures[_MODEL + 2] += tokens
+            _add(self._model[project, at, role, outcome], (1, calls, tokens))
 
     def refused(self, project: UUID, code: str, place: Place) -> None:
         """Count a refusal; of a thread, if it is told which."""
@@ -182,24 +203,32 @@ class Activity:
         with self._lock:
             hours, self._hours = self._hours, defaultdict(_figures)
             refusals, self._refusals = self._refusals, Counter()
+            model, self._model = self._model, defaultdict(_three)
         try:
-            return _write(hours, refusals)
+            return _write(hours, refusals, model)
         except Exception:
             # Nothing was written, so it is counted still.
             with self._lock:
                 for key, figures in hours.items():
                     _add(self._hours[key], figures)
                 self._refusals.update(refusals)
+                for asking, figures in model.items():
+                    _add(self._model[asking], figures)
             raise
 
     def clear(self) -> None:
         with self._lock:
             self._hours.clear()
             self._refusals.clear()
+            self._model.clear()
 
 
 def _figures() -> list[int]:
     return [0] * len(_FIGURES)
+
+
+def _three() -> list[int]:
+    return [0, 0, 0]
 
 
 def _add(figures: list[int], more: Iterable[int]) -> None:
@@ -217,7 +246,9 @@ def stretch(minute: int, width: int) -> datetime:
 
 
 def _write(
-    hours: Mapping[tuple[UUID, int], list[int]], refusals: Counter[Refusal]
+    hours: Mapping[tuple[UUID, int], list[int]],
+    refusals: Counter[Refusal],
+    model: Mapping[_Asking, list[int]],
 ) -> int:
     summed: dict[tuple[UUID, int, datetime], list[int]] = defaultdict(_figures)
     for (project, minute), figures in hours.items():
@@ -236,7 +267,8 @@ def _write(
         _ADD_TO_THREADS.rows(
             [RefusalRow(uuid7(), *key, n) for key, n in threads.items()]
         )
-    return len(rows) + len(whole) + len(threads)
+        _ADD_MODEL.rows([ModelRow(*key, *figures) for key, figures in model.items()])
+    return len(rows) + len(whole) + len(threads) + len(model)
 
 
 def _by_thread(
@@ -291,6 +323,12 @@ def _found(
 
 _ADD_HOURS = Add(
     ProjectHour, HourRow, key=("project_id", "minutes", "at"), figures=_FIGURES
+)
+_ADD_MODEL = Add(
+    ModelHour,
+    ModelRow,
+    key=("project_id", "at", "role", "outcome"),
+    figures=("runs", "calls", "tokens"),
 )
 _ADD_REFUSALS = Add(
     RefusalCount,

@@ -176,15 +176,18 @@ def _of_model(project: Project, now: datetime) -> Iterator[ServerCheck]:
         return
     use = model_use.get_use(project.id, now=now)
     wanted = project.consolidate == Project.Consolidate.AUTO
-    used_up = wanted and use.tokens >= settings.MODEL_DAILY_TOKENS
+    used_up = use.tokens >= settings.MODEL_DAILY_TOKENS
     away = use.failures >= _IN_VAIN and use.failures * 2 > use.calls
-    text = "Asked what is to be remembered of exchanges that are over."
+    text = "Asked for what is to be remembered, and to observe long threads."
     if used_up:
         text = "This project has used up what it may ask in 24 hours; the rest waits."
     elif away:
-        text = "Most questions are in vain; exchanges wait, and none is lost."
+        text = "Most questions are in vain; what is to be asked waits, nothing is lost."
     elif not wanted:
-        text = "Not asked in this project: its settings say so."
+        text = (
+            "Asked to observe threads that want it; not for what is to be remembered,"
+            " as this project's settings say."
+        )
     yield ServerCheck(
         key="model",
         title="Language model",

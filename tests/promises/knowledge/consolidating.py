@@ -44,7 +44,7 @@ def work(*words: str) -> None:
     both ask the same.
     """
     leases.LEASE = model_calls.AWAY = QUICK
-    consolidation.POLL_SECONDS = 0.2
+    consolidation.Consolidator.poll_seconds = 0.2
     vars(consolidations)["RETRIES"] = (1, 1, 1)
     execute_from_command_line(["manage.py", *words])
 

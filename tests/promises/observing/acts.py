@@ -47,7 +47,7 @@ def work(*words: str) -> None:
     A lease is over sooner than the slowest answer comes: so both ask the same.
     """
     leases.LEASE = QUICK
-    observing.POLL_SECONDS = 0.2
+    observing.ThreadObserver.poll_seconds = 0.2
     vars(asking)["FIRST"] = 1
     execute_from_command_line(["manage.py", *words])
 
