@@ -16,7 +16,12 @@ from inspector.threads.lifetimes import Lifetimes
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal, StaleError
-from memoryhub.models.projects import MOST_IDLE_DAYS, MOST_THREADS, Project
+from memoryhub.models.projects import (
+    MOST_IDLE_DAYS,
+    MOST_INSTRUCTION_BYTES,
+    MOST_THREADS,
+    Project,
+)
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.threads import retention
@@ -24,6 +29,7 @@ from memoryhub.queries.threads.retention import Horizon
 from memoryhub.services.access import projects
 
 _MOVED = "What this would retire has changed since you looked. Here it is anew."
+_INSTRUCTIONS = "At most 8 KiB are wanted: a few sentences."
 _THREADS = "A number of threads from 1 to 10,000,000 is wanted."
 
 
@@ -58,6 +64,15 @@ class Limits:
     create_on_write: bool
     problem: str = ""
     most: int = MOST_THREADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructions:
+    """Hold the form of what the observer is asked besides."""
+
+    text: str
+    problem: str = ""
+    most: int = MOST_INSTRUCTION_BYTES
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -143,11 +158,23 @@ def _consolidate(request: HttpRequest, visitor: Visitor) -> None:
     projects.consolidate(visitor.project, auto=auto, actor=visitor.actor)
 
 
+def _instruct(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
+    text = request.POST["observer_instructions"]
+    try:
+        projects.instruct(visitor.project, observer=text, actor=visitor.actor)
+    except Refusal as refusal:
+        problem = refusals.error_text(refusal, {InvalidError: _INSTRUCTIONS})
+        sent = Instructions(text=text, problem=problem)
+        return _page(request, visitor, instructions=sent, refusal=refusal)
+    return None
+
+
 #: What saves a form, by a field that it alone has.
 _FORMS = {
     policy.FIELD: _keep,
     lifetimes.GRACE: _expire,
     "consolidate": _consolidate,
+    "observer_instructions": _instruct,
 }
 
 
@@ -164,6 +191,7 @@ def _page(
     idle: Idle | None = None,
     limits: Limits | None = None,
     lasting: Lifetimes | None = None,
+    instructions: Instructions | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     saved = visitor.project
@@ -174,6 +202,7 @@ def _page(
             max_threads=str(saved.max_threads), create_on_write=saved.create_on_write
         ),
         "lasting": lasting or lifetimes.of(saved),
+        "instructions": instructions or Instructions(text=saved.observer_instructions),
         "was": policy.text(saved.retention_idle_days),
         "model": settings.MODEL.host if settings.MODEL else "",
         "daily": settings.MODEL_DAILY_TOKENS,

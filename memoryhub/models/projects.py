@@ -17,6 +17,8 @@ EXPIRED_VALUE_GRACE_SECONDS = 86_400
 MOST_TTL_SECONDS = 31_536_000
 #: The most that `retention_idle_days` may be set to.
 MOST_IDLE_DAYS = 36_500
+#: Of `observer_instructions`, in UTF-8.
+MOST_INSTRUCTION_BYTES = 8_192
 
 
 class Project(models.Model):
@@ -53,6 +55,8 @@ class Project(models.Model):
     consolidate = models.CharField(
         max_length=6, choices=Consolidate.choices, default=Consolidate.MANUAL
     )
+    #: Appended to what the model is asked of threads that are observed.
+    observer_instructions = models.TextField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
     #: Why it is deleted, as its erasures say; empty while it is not.
     deletion_reason = models.CharField(max_length=17, default="")
@@ -68,6 +72,7 @@ class Project(models.Model):
             id_word="deletion_actor",
             # It outlives what the project held, so that this can be proved.
             title="slug",
+            staff="observer_instructions",
             word="create_on_write consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",

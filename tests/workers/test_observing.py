@@ -12,10 +12,12 @@ import pytest
 
 from memoryhub.kernel.state.observing import Observing
 from memoryhub.models.events import Event
+from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
 from memoryhub.queries.people import recipients
+from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import observing
@@ -79,6 +81,17 @@ def behind(agent: Agent, end: int = 140) -> Thread:
 
 def later(observer: ThreadObserver, seconds: float) -> None:
     observer.clock = lambda: clock.now() + timedelta(seconds=seconds)
+
+
+def test_what_a_project_wants_to_be_kept_is_asked_of_the_model(
+    agent: Agent, acme: Project, scripted: ScriptedModel
+) -> None:
+    behind(agent)
+    projects.instruct(acme, observer="Keep order numbers.")
+    assert observer().round() == 1
+    assert "Keep order numbers." in scripted.asked[0]["messages"][0]["content"]
+    (made,) = observers.list_waiting(get_thread(agent))
+    assert str(made.body.prompt).startswith("observer/1+")
 
 
 @pytest.mark.usefixtures("scripted")

@@ -6,9 +6,10 @@ one they were made by.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from memoryhub.kernel.observing.answers import Refusal
 
@@ -58,6 +59,11 @@ asserted.
 
 PROMPTS: Final = {OBSERVER: _OBSERVER, REFLECTOR: _REFLECTOR}
 
+_INSTRUCTIONS: Final = """\
+What those want to be kept who run this, in their words; the form of your answer \
+stays:
+"""
+
 #: Why a model is asked again, in words for it.
 AGAIN: Final[dict[Refusal, str]] = {
     "no_json": "That held no JSON object with lines. Answer with the object alone.",
@@ -67,6 +73,25 @@ AGAIN: Final[dict[Refusal, str]] = {
 }
 #: What a reflector is asked at its second try.
 SHORTER: Final = "Answer once more, about half as long. Keep every critical subject."
+
+
+class Prompt(NamedTuple):
+    """What a model is asked, and how observations name it."""
+
+    name: str
+    text: str
+
+
+def prompt(version: str, instructions: str) -> Prompt:
+    """Return the wording, with what a project wants of it, if anything.
+
+    Its name tells different instructions apart.
+    """
+    text = PROMPTS[version]
+    if not instructions:
+        return Prompt(version, text)
+    digest = hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:8]
+    return Prompt(f"{version}+{digest}", f"{text}\n{_INSTRUCTIONS}{instructions}")
 
 
 class Slot(Protocol):

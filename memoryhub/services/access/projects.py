@@ -17,6 +17,7 @@ from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import (
     MAX_THREADS,
     MOST_IDLE_DAYS,
+    MOST_INSTRUCTION_BYTES,
     MOST_THREADS,
     MOST_TTL_SECONDS,
     SLUG_PATTERN,
@@ -125,6 +126,20 @@ def consolidate(project: Project, *, auto: bool, actor: str = COMMAND) -> None:
     )
 
     _change(project, ["consolidate"], actor=actor)
+
+
+def instruct(project: Project, *, observer: str, actor: str = COMMAND) -> None:
+    """Append a text to what observer and reflector are asked; empty for none.
+
+    Raises InvalidError on more than 8,192 bytes of UTF-8. What is asked from now on
+    has it.
+    """
+    observer = observer.strip()
+    if len(observer.encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
+        raise InvalidError(loc="observer_instructions", most=MOST_INSTRUCTION_BYTES)
+    project.observer_instructions = observer
+
+    _change(project, ["observer_instructions"], actor=actor)
 
 
 def require_idle_days(idle_days: int | None) -> None:

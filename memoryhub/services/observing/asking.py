@@ -43,6 +43,7 @@ from memoryhub.kernel.observing.observing import (
     CreateReflection,
     FailObserver,
 )
+from memoryhub.kernel.observing.prompts import Prompt
 from memoryhub.kernel.paging.page_commands import NewObservation
 from memoryhub.kernel.state.observing import Failing, ObserverRole
 from memoryhub.kernel.state.observing_events import Failure
@@ -108,8 +109,8 @@ class _UselessError(Exception):
 def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None:
     """Return what is to be asked of the thread by now; None for nothing.
 
-    `thread` comes with its subject, whose epoch is read first; `window` is the model's.
-    The queries of a state, and of what is read.
+    `thread` comes with its project and its subject, whose epoch is read first;
+    `window` is the model's. The queries of a state, and of what is read.
     """
     epoch = thread.subject.epoch
     state = states.state_of(thread)
@@ -219,8 +220,9 @@ def _observation(
     due: Due, found: Range, ask: Ask, spent: _Spent, host: str | None
 ) -> NewObservation:
     """One try, and one more that says what was wrong. Raises _UselessError."""
+    prompt = _prompt(due, prompts.OBSERVER)
     messages = [
-        message("system", prompts.PROMPTS[prompts.OBSERVER]),
+        message("system", prompt.text),
         message("user", prompts.transcript(found.spoken)),
     ]
     failure: Failure = "empty"
@@ -238,7 +240,7 @@ def _observation(
                 raw=found.raw,
                 shown=0,
                 method="model",
-                prompt=prompts.OBSERVER,
+                prompt=prompt.name,
                 host=host,
                 **spent.figures,
             )
@@ -255,8 +257,9 @@ def _reflection(
     """Two tries, the smallest that is valid. Raises _UselessError."""
     begin, end = found.entries[0].begin, found.entries[-1].end
     before = sum(each.tokens for each in found.entries)
+    prompt = _prompt(due, prompts.REFLECTOR)
     messages = [
-        message("system", prompts.PROMPTS[prompts.REFLECTOR]),
+        message("system", prompt.text),
         message("user", prompts.barred(lines.written(found.lines))),
     ]
     tried = list[Answer]()
@@ -282,7 +285,7 @@ def _reflection(
         shown=0,
         method="model",
         covers=[each.page_id for each in found.entries],
-        prompt=prompts.REFLECTOR,
+        prompt=prompt.name,
         host=host,
         **spent.figures,
     )
@@ -291,6 +294,10 @@ def _reflection(
         # Its hints count, too.
         raise _UselessError("too_large")
     return made
+
+
+def _prompt(due: Due, version: str) -> Prompt:
+    return prompts.prompt(version, due.thread.project.observer_instructions)
 
 
 def _say(ask: Ask, messages: Sequence[Message], spent: _Spent) -> str:

@@ -373,3 +373,15 @@ def test_a_cursor_ends_with_the_policy_it_was_made_under(
     projects.keep(acme, idle_days=20)
     assert viewer.get(f"{THREADS}?{due}").status_code == 400
     assert viewer.get(f"{THREADS}?{plain}").status_code == 200
+
+
+def test_what_observers_are_to_keep_is_saved_and_has_a_limit(owner: Client) -> None:
+    owner.post(SETTINGS, {"observer_instructions": " Keep <b>order numbers</b>. "})
+    kept = Project.objects.get(slug="acme")
+    assert kept.observer_instructions == "Keep <b>order numbers</b>."
+    assert "Keep &lt;b&gt;order numbers" in owner.get(SETTINGS).content.decode()
+    answer = owner.post(SETTINGS, {"observer_instructions": "é" * 4_097})
+    assert answer.status_code == 422
+    assert "At most 8 KiB" in answer.content.decode()
+    kept.refresh_from_db()
+    assert kept.observer_instructions.startswith("Keep")

@@ -24,6 +24,15 @@ def test_a_wording_never_changes() -> None:
     assert made == DIGESTS
 
 
+def test_instructions_are_appended_and_told_apart_by_name() -> None:
+    plain = prompts.prompt(prompts.OBSERVER, "")
+    assert plain == (prompts.OBSERVER, prompts.PROMPTS[prompts.OBSERVER])
+    one, two = (prompts.prompt(prompts.OBSERVER, each) for each in ("Keep A.", "B."))
+    assert one.text.startswith(plain.text)
+    assert one.text.endswith("Keep A.")
+    assert len({plain.name, one.name, two.name}) == 3
+
+
 def test_the_example_of_each_prompt_is_an_answer() -> None:
     for text in prompts.PROMPTS.values():
         found = answers.read(text, first=0, end=20)
