@@ -7,7 +7,9 @@ from typing import Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import AsOf, Request, ask, at
 
-Kind = Literal["message", "page", "note", "value", "task", "block", "fact"]
+Kind = Literal[
+    "message", "page", "note", "value", "task", "block", "fact", "observation"
+]
 
 
 class Words(TypedDict, total=False):

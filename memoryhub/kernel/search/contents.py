@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from memoryhub.kernel.levels import own_calls
 from memoryhub.kernel.levels.opened import slot_modality
@@ -14,6 +14,8 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import BLOCK
 
+#: What stands for other messages.
+OBSERVATION: Final = "observation"
 #: Of a page's content or meta what is no text of anybody.
 _MIME = ("url", "mime_type")
 
@@ -37,9 +39,11 @@ def text_of(event: Event, payload: Mapping[str, Any]) -> str | None:
 
 
 def kind_of(event: Event) -> str:
-    """Return the kind of an event's record: a block is a page of its type."""
+    """Return the kind of an event's record: blocks and observations are pages."""
     if isinstance(event, PageCreated | PageUpdated) and event.type == BLOCK:
         return BLOCK
+    if isinstance(event, PageCreated) and event.observed is not None:
+        return OBSERVATION
     assert event.searched is not None
     return event.searched.kind
 

@@ -12,6 +12,7 @@ from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import marks
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import parsing, ranking
+from memoryhub.kernel.search.contents import OBSERVATION
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.kernel.search.ranking import CutTerm, Order, Ranked, Reason, Scope
@@ -30,9 +31,9 @@ from memoryhub.queries.threads import forks
 
 #: What can be found, as events declare it.
 _DECLARED = (event.searched.kind for event in TYPES.values() if event.searched)
-KINDS = (*dict.fromkeys(_DECLARED), BLOCK)
+KINDS = (*dict.fromkeys(_DECLARED), BLOCK, OBSERVATION)
 #: Of those, what has a page: it can be fetched.
-FETCHED = frozenset({"message", "page"})
+FETCHED = frozenset({"message", "page", OBSERVATION})
 #: Records that are opened for one answer, when a phrase is to be found in them.
 OPENED = 1_000
 

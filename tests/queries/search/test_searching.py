@@ -21,6 +21,7 @@ from memoryhub.queries.search.searching import (
 )
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import keys, working_memory
+from memoryhub.services.observing import observers
 from memoryhub.services.paging import pages
 from memoryhub.services.paging.pages import PageDraft
 from memoryhub.services.threads import threads
@@ -170,6 +171,19 @@ def fork(agent: Agent, thread: str, name: str, seq: int) -> None:
         parent, seq, scope=Scope(), labels=None, config=Limits()
     )
     factories.run(threads.fork(agent=agent, name=name, command=command))
+
+
+def test_observations_are_found_and_apart_from_pages(agent: Agent) -> None:
+    factories.make_thread(agent, "t-1", observe=True)
+    factories.append(agent, "t-1", "The lamp is lit.", "And so on. " * 40)
+    factories.run(observers.run(agent=agent, thread="t-1"))
+    hits = search(agent, "lamp", order="first").items
+    assert [(hit.kind, hit.page) for hit in hits] == [
+        ("message", "slot-0"),
+        ("observation", f"obs-{hits[-1].seq}"),
+    ]
+    assert found(search(agent, "lamp kind:observation")) == [hits[-1].seq]
+    assert not found(search(agent, "lamp kind:page"))
 
 
 def test_all_kinds_are_found(agent: Agent) -> None:
