@@ -171,6 +171,7 @@ def _joined(
             first, end = min(before.first, first), max(before.end, end)
             since = before.at or since
         inside = runs[at]
-        text = condensed(f"condensed, {first}–{end - 1}", first, end)
+        which = f"{first}–{end - 1}" if end - first > 1 else f"{first}"
+        text = condensed(f"condensed, {which}", first, end)
         made.append(Line(since, "low", text, first, end))
     return tuple(made)

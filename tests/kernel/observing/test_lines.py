@@ -149,7 +149,7 @@ def test_slots_of_no_line_are_covered_only_where_it_would_not_fit() -> None:
         [line.text for line in folded(found, tokens, count=estimate)]
         for tokens in (60, 20)
     )
-    assert apart == ["[1 message condensed, 0–0]", "[1 message condensed, 3–3]"]
+    assert apart == ["[1 message condensed, 0]", "[1 message condensed, 3]"]
     assert together == ["[4 messages condensed, 0–3]"]
 
 
