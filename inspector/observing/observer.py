@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from inspector.drawing.scenes import Context, Panel, Scene
 from inspector.lists import screens
@@ -12,7 +11,7 @@ from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.observing import rulers
 from inspector.observing.observer_acts import TITLES
-from memoryhub.kernel.observing.lines import SIGNS, Line
+from memoryhub.kernel.observing.lines import Line
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
 from memoryhub.queries.observing.observers import ObservationView, Observer
@@ -44,7 +43,6 @@ WORDS = {
 class ShownLine:
     """A line of an observation as it is shown."""
 
-    sign: str
     mark: str
     at: datetime | None
     text: str
@@ -54,7 +52,6 @@ class ShownLine:
     @classmethod
     def of_line(cls, line: Line) -> ShownLine:
         return cls(
-            sign=SIGNS[line.mark],
             mark=line.mark,
             at=line.at,
             text=line.text,
@@ -108,14 +105,10 @@ def _home(thread: Thread, view: ObservationView | None) -> str:
 
 
 def _around(ask: ListRequest[Visit]) -> Context:
-    """What an editor may do, which follows from how the page was found."""
+    """What an editor may do; whether to pause or to resume, the panel's class says."""
     visit = ask.where
-    if not visit.editable:
-        return {"acts": {}}
-    observer = observers.get_observer(visit.row)
-    idle = "pause" if observer.paused else "resume"
-    acts: dict[str, Any] = {k: v for k, v in TITLES.items() if k != idle}
-    return {"acts": acts if observer.observe else {}}
+    able = visit.editable and observers.get_observer(visit.row).observe
+    return {"acts": TITLES if able else {}}
 
 
 SCREEN = Screen(

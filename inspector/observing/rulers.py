@@ -84,7 +84,7 @@ def window_bar(observer: Observer) -> MarkedBar:
         "tokens",
         parts=bars.stacked(sizes, whole),
         above=Mark(x=bars.share(at, whole), text=f"what waits comes in at {at:,}"),
-        below=Mark(x=keep_x, text=f"{observer.keep:,} of messages stay then"),
+        below=Mark(x=keep_x, text=f"{observer.keep:,} tokens of messages stay"),
     )
 
 

@@ -49,7 +49,7 @@ def test_what_stands_for_messages_is_drawn_and_opened(
         assert f'href="?observation={each.page_id}#opened"' in page
     opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
     assert "extractive" in opened
-    assert "🔴</span> <small>critical</small>" in opened
+    assert "<small>critical</small>" in opened
     assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in opened
     assert 'data-live="observer"' not in opened
     replaced = seen.log[0].covers[0].page_id
@@ -93,7 +93,6 @@ def test_editors_do_just_what_was_said(browser: Browser, agent: Agent) -> None:
     row = make_observed(agent)
     editor, viewer = browser("editor"), browser("viewer")
     assert "Observe now" not in text_of(viewer, PAGE)
-    assert "Resume" not in text_of(editor, PAGE)
     for verb in TITLES:
         assert viewer.get(f"{PAGE}/{verb}").status_code == 403
         assert viewer.post(f"{PAGE}/{verb}").status_code == 403
