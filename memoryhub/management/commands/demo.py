@@ -39,7 +39,7 @@ PATIENCE_SECONDS = 60.0
 
 class Command(Base):
     help = (
-        "Show MemoryHub at work: a server with six simulated agents that keep "
+        "Show MemoryHub at work: a server with seven simulated agents that keep "
         "writing, and after 50 seconds the erasure of somebody they write about, in a "
         "data folder of its own. Its model answers by patterns, on loopback: no "
         "network, no account."

@@ -23,6 +23,7 @@ from memoryhub.management.demo import (
     messages,
     officer,
     research,
+    week,
 )
 from memoryhub.management.demo.client import Client, RefusedError
 from memoryhub.management.demo.messages import Exchange
@@ -91,15 +92,24 @@ class Life:
         if self.stopped.wait(wait):
             raise StoppedError
 
-    def write(self, thread: str, exchange: Exchange, *, pause: float) -> None:
+    def write(
+        self,
+        thread: str,
+        exchange: Exchange,
+        *,
+        pause: float,
+        at: datetime | None = None,
+    ) -> None:
         """Message by message, as they are said; now and then one is sent twice.
 
         A turn begins before each answer: what it packs is what a model would be sent.
+        They are said now, or `at`.
         """
         for message in exchange:
             if message["role"] == "assistant":
                 self.client.begin_turn(thread, [])
-            slot, request = messages.slot(message, at=_now()), self.request_key()
+            slot = messages.slot(message, at=at or _now())
+            request = self.request_key()
             first = self.client.append(thread, slot, request=request)
             if self.chance.random() < 0.05:
                 # As after a lost answer: the repeat finds the same slot.
@@ -367,6 +377,26 @@ def _change_of_mind(life: Life, thread: str, number: int) -> None:
         life.client.restore(thread, f"plan-{number - 2}")
 
 
+def planner(life: Life) -> None:
+    """A week of moving house, told in minutes; its days are those that have passed.
+
+    What was said first has long become observations when it is asked for.
+    """
+    while True:
+        thread = life.name(week.THREAD)
+        life.open_thread(
+            thread, user_id=ANN, scope={"agent_type": "planner"}, config=week.CONFIG
+        )
+        morning = _now().replace(hour=7, minute=30)
+        for ago, day in zip(range(7, 0, -1), week.days(life.chance), strict=True):
+            at = morning - timedelta(days=ago)
+            for exchange in day:
+                at += timedelta(minutes=life.chance.uniform(20, 100))
+                life.write(thread, exchange, pause=1.2, at=at)
+            life.rest(2)
+        life.close(thread)
+
+
 def ticket_counter(life: Life) -> None:
     """Sales into small threads: each is filled to the brim, and closed."""
     sales = counter.sales(life.chance)
@@ -389,6 +419,7 @@ AGENTS: dict[str, Callable[[Life], None]] = {
     "coder": repairs,
     "diarist": diarist,
     "concierge": concierges,
+    "planner": planner,
     "ticket-counter": ticket_counter,
 }
 

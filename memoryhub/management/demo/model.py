@@ -1,7 +1,7 @@
-"""A language model of the demo's own, on loopback: it finds facts by patterns.
+"""A language model of the demo's own, on loopback: it answers by patterns.
 
-It answers what consolidation asks as a real one would, over a real line, and knows
-nothing but what guests of the concierge say.
+It answers what consolidation and observing ask as a real one would, over a real line,
+and knows nothing but what it is given.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any, Final
 
-from memoryhub.management.demo import concierge
+from memoryhub.kernel.observing import prompts
+from memoryhub.management.demo import concierge, notes
 from memoryhub.model_settings import ModelSettings
 
 NAME: Final = "demo-by-patterns"
 #: No secret: nobody but this process listens there.
 KEY: Final = "demo"
 _USER = re.compile(r"^\| user: (.*)$", re.MULTILINE)
+#: Questions of an observer, of all since the start, that it has no use of: the second
+#: run fails, and the same messages are asked of it once more.
+USELESS: Final = (1, 2)
+SORRY: Final = "I would rather talk about something else."
 
 
 def environment() -> dict[str, str]:
@@ -61,17 +67,37 @@ def claims(exchange: str) -> list[dict[str, Any]]:
     ]
 
 
+def answer(messages: list[dict[str, str]], observed: Iterator[int]) -> str:
+    """Return what it says to these, by the role that the first of them gives it.
+
+    `observed` numbers the questions of observers.
+    """
+    role, *_, last = (each["content"] for each in messages)
+    found: Any = claims(last)
+    # A project's own instructions may follow.
+    if role.startswith(prompts.PROMPTS[prompts.OBSERVER]):
+        if next(observed) in USELESS:
+            return SORRY
+        found = notes.observe(messages[1]["content"])
+    elif role.startswith(prompts.PROMPTS[prompts.REFLECTOR]):
+        shorter = last == prompts.SHORTER
+        found = notes.reflect(messages[1]["content"], shorter=shorter)
+    return json.dumps(found, ensure_ascii=False)
+
+
 class _Answer(BaseHTTPRequestHandler):
     """One chat completion for each POST."""
 
+    observed = count()
+
     def do_POST(self) -> None:
         size = int(self.headers.get("Content-Length", 0))
-        question = json.loads(self.rfile.read(size))["messages"][-1]["content"]
-        text = json.dumps(claims(question), ensure_ascii=False)
+        messages = json.loads(self.rfile.read(size))["messages"]
+        text = answer(messages, self.observed)
         message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": size // 4, "completion_tokens": len(text) // 4}
-        answer = {"choices": [{"index": 0, "message": message}], "usage": usage}
-        body = json.dumps(answer).encode()
+        reply = {"choices": [{"index": 0, "message": message}], "usage": usage}
+        body = json.dumps(reply).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

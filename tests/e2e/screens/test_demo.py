@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from memoryhub.management.demo import airline
+from memoryhub.management.demo import airline, week
 from memoryhub.management.demo.agents import FORGOTTEN
 from tests.e2e.conftest import PATIENCE, Watched
 from tests.management.server.test_demo import comes_true, playing
@@ -35,6 +35,7 @@ def test_the_demo_runs_for_days(chromium: Browser, tmp_path: Path) -> None:
         comes_true(lambda: one_recalls_what_left(page, home))
         comes_true(lambda: one_is_forgotten(page, home))
         comes_true(lambda: one_is_remembered(page, home))
+        comes_true(lambda: one_week_is_observed(page, home))
         comes_true(lambda: names_are_short_stories(page, home))
         one_keeps_eight_pages_at_hand(page, home)
         comes_true(lambda: nobody_else_was_refused(page, home))
@@ -76,6 +77,12 @@ def one_is_remembered(page: Page, home: str) -> None:
     assert "1 retracted" in lanes
     page.goto(f"{home}threads/concierge-bea/blocks")
     assert "Bea is a guest of the house." in page.locator("main").inner_text()
+
+
+def one_week_is_observed(page: Page, home: str) -> None:
+    """So far that its log was condensed."""
+    page.goto(f"{home}threads/{week.THREAD}/observer")
+    assert page.get_by_role("region", name="Generations").locator("tbody tr").count()
 
 
 def names_are_short_stories(page: Page, home: str) -> None:

@@ -23,6 +23,9 @@ import pytest
 
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.formats import transcripts
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.observing import answers, lines, making, prompts, reflecting
+from memoryhub.kernel.observing.lines import Line
 from memoryhub.kernel.text import names
 from memoryhub.management.demo import (
     agents,
@@ -33,8 +36,10 @@ from memoryhub.management.demo import (
     desk,
     diary,
     model,
+    notes,
     research,
     stage,
+    week,
 )
 from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
@@ -65,6 +70,7 @@ TALKS: dict[str, Callable[[Random], Iterator[Exchange]]] = {
     "diary": diary.days,
     "concierge": concierge.wishes,
     "counter": counter.sales,
+    "week": week.exchanges,
 }
 
 
@@ -182,6 +188,7 @@ def the_stories_are_told(folder: Path) -> None:
     the_promise_has_left(folder)
     what_was_hidden_is_brought_along(folder)
     a_guest_is_remembered(folder)
+    a_week_is_observed(folder)
 
 
 def comes_true(check: Callable[[], object]) -> None:
@@ -327,6 +334,64 @@ def a_guest_is_remembered(folder: Path) -> None:
     assert {"agent", "model"} <= {origin for origin, *_ in rows}
     assert any(retracted and wrong for _, retracted, wrong, _ in rows)
     assert learnt[0] > 5
+
+
+def a_week_is_observed(folder: Path) -> None:
+    """By the model, which fails once; and the log is condensed."""
+    found = events(folder, week.THREAD)
+    assert found["observer.failed"]
+    assert found["log.reflected"]
+    assert not found["slot.erased"]
+
+
+def test_a_week_asks_at_its_end_for_what_was_said_at_its_begin() -> None:
+    first, *_, last = week.days(Random(1))
+    code = re.search(r"door code there is (\d+)", str(first))
+    assert code
+    assert code[1] in last[0][-1]["content"]
+
+
+def test_its_model_observes_what_is_agreed_on_and_keeps_it_when_it_condenses() -> None:
+    said = [*chain.from_iterable(chain.from_iterable(week.days(Random(1))))]
+    spoken = [
+        making.spoken(n, each["role"], NOON, each, tokens=40, count=None)
+        for n, each in enumerate(said)
+    ]
+    transcript = prompts.transcript(spoken)
+    found = observed_lines(notes.observe(transcript), end=len(said))
+    facts = [each for each in found if each.mark == "critical"]
+    assert len(facts) > 2 * len(week.DAYS)
+    assert facts[0] == Line(
+        NOON, "critical", "User said: We move to Harbour Street 3 on Friday.", 1, 2
+    )
+    outcome = next(each for each in found if each.mark == "done")
+    assert outcome.end - outcome.first in (3, 4)
+    assert not answers.too_large(found, estimate(transcript), estimate)
+    log = prompts.barred(lines.written(found))
+    tokens = estimate(lines.written(found))
+    whole, half = (
+        observed_lines(notes.reflect(log, shorter=shorter), end=len(said))
+        for shorter in (False, True)
+    )
+    assert estimate(lines.written(half)) < estimate(lines.written(whole))
+    for each in (whole, half):
+        assert reflecting.valid(found, each, before_tokens=tokens, count=estimate)
+
+
+def observed_lines(answer: object, *, end: int) -> tuple[Line, ...]:
+    read = answers.read(json.dumps(answer), first=0, end=end)
+    assert not isinstance(read, str)
+    return read.lines
+
+
+def test_its_model_is_of_no_use_once() -> None:
+    observed = iter(range(4))
+    asked = [
+        {"role": "system", "content": prompts.prompt(prompts.OBSERVER, "Names.").text},
+        {"role": "user", "content": "[0] user 2026-05-04 12:00\n| We are 4."},
+    ]
+    said = [model.answer(asked, observed) for _ in range(4)]
+    assert [each == model.SORRY for each in said] == [False, True, True, False]
 
 
 def test_its_model_finds_what_a_guest_says() -> None:
