@@ -99,7 +99,7 @@ BANK: Bank = {
     "outcome": [
         "{firm} has {thing} for {cost} euros, {free}.",
         "The best I found is {firm}: {thing}, {cost} euros, {free}.",
-        "{thing} would be {cost} euros at {firm}. They are {free}.",
+        "{thing} would be {cost} euros at {firm}, {free}.",
     ],
 }
 

@@ -12,6 +12,7 @@ from inspector.observing.observer_acts import TITLES
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries.observing import observers
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests.cast.factories import append, get_thread, make_thread
 from tests.inspector.conftest import Browser
 from tests.inspector.observed import NAME, PAGE, fail, make_observed, tear
@@ -119,3 +120,12 @@ def test_observing_now_makes_what_waits(browser: Browser, agent: Agent) -> None:
     seen = seen_of(text_of(editor, f"{PAGE}/observe"))
     assert editor.post(f"{PAGE}/observe", {"seen": seen}).status_code == 302
     assert state_of(row).observing.watermark > before
+
+
+def test_a_closed_thread_is_not_due(viewer: Client, agent: Agent) -> None:
+    row = make_observed(agent)
+    assert "it is due after" in text_of(viewer, PAGE)
+    operator_threads.close(row, actor="operator:x", reason="completed")
+    page = text_of(viewer, PAGE)
+    assert "Closed." in page
+    assert "it is due after" not in page
