@@ -51,6 +51,16 @@ _AGENTS = ("agent", "import")
 _ENDING = (DeletePage, EraseValues, RetireThread)
 
 
+def _processes(order: Order) -> bool:
+    """Whether it is by one whom a restriction keeps out.
+
+    A worker that names the epoch writes what it has made of what it read; others only
+    end what is over.
+    """
+    word = order.actor.partition(":")[0]
+    return word in _AGENTS or (word == "worker" and order.epoch is not None)
+
+
 @dataclass(slots=True, kw_only=True)
 class Batch:
     """The work of one attempt; thrown away when the attempt is void."""
@@ -254,8 +264,7 @@ class Batch:
         if subject is None or subject.state in ("erasing", "erased"):
             raise SubjectErasedError
         subject.require_project()
-        word = order.actor.partition(":")[0]
-        if subject.state == "restricted" and word in _AGENTS:
+        if subject.state == "restricted" and _processes(order):
             raise SubjectRestrictedError
         if order.epoch is not None and order.epoch != subject.epoch:
             raise StaleError(head_seq=head.state.seq)

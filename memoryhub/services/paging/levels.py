@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from memoryhub import journal
-from memoryhub.errors import StaleError
+from memoryhub.errors import StaleError, SubjectRestrictedError
 from memoryhub.journal import Address, Order, Receipt
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
@@ -124,5 +124,5 @@ def _order(thread: Thread, made: MadeLevels) -> Order:
 def _outcome(waiting: Future[Receipt]) -> Receipt | None:
     try:
         return waiting.result()
-    except StaleError:
+    except (StaleError, SubjectRestrictedError):
         return None

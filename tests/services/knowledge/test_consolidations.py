@@ -12,6 +12,7 @@ import pytest
 import time_machine
 
 from memoryhub import journal
+from memoryhub.errors import SubjectRestrictedError
 from memoryhub.errors.trouble import ModelError
 from memoryhub.kernel import state_json
 from memoryhub.kernel.knowledge import consolidation, facts
@@ -27,7 +28,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations, homes
 from memoryhub.services.knowledge.consolidations import Due
 from memoryhub.services.model_client import ModelClient
-from memoryhub.services.people import subjects
+from memoryhub.services.people import restrictions, subjects
 from memoryhub.services.threads import threads
 from tests.cast import bundled, forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread, run
@@ -244,6 +245,20 @@ def test_nothing_is_written_of_somebody_who_was_forgotten_meanwhile(
         return [HOME]
 
     assert consolidations.consolidate(must(agent), Model(erased)) is None
+    assert notes(ann) == []
+
+
+def test_nothing_is_written_of_somebody_who_was_restricted_meanwhile(
+    agent: Agent, ann: Subject
+) -> None:
+    """What is in flight then is no exception."""
+
+    def restricted() -> list[Any]:
+        restrictions.restrict(ann.id, basis="accuracy_contested", actor="command")
+        return [HOME]
+
+    with pytest.raises(SubjectRestrictedError):
+        consolidations.consolidate(must(agent), Model(restricted))
     assert notes(ann) == []
 
 
