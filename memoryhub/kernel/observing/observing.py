@@ -153,10 +153,12 @@ def create_reflection(
     """Keep a reflection. Emits page.created; log.reflected if it is to stand at once.
 
     Raises StaleEpochError, LogChangedError unless the log begins with what it covers,
-    NothingToDoError without one, or one that is no smaller than what it covers.
+    NothingToDoError without one, for one that is no smaller than what it covers, and
+    for one that is to wait where one waits.
     """
     _require_epoch(decision.state, command.epoch)
-    if command.made is None:
+    waits = decision.state.observing.ahead is not None and not command.now
+    if command.made is None or waits:
         raise NothingToDoError
     _keep_reflection(decision, command.made)
     if command.now:

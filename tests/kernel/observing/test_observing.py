@@ -115,6 +115,21 @@ def test_concurrent_chunk_survives_reflection() -> None:
     assert bench.state.observing.generation == 1
 
 
+def test_one_reflection_waits() -> None:
+    bench = observed()
+    say(bench, *["user"] * 9)
+    first = observe(bench, 0, 3)
+    bench.do(ActivateObservations())
+    late = replace(reflection(bench, first), now=False)
+    bench.do(late)
+    waits = bench.state.observing.ahead
+    with pytest.raises(NothingToDoError):
+        bench.do(late)
+    assert bench.state.observing.ahead == waits
+    bench.do(replace(late, now=True))
+    assert bench.state.observing.ahead is None
+
+
 def test_cursor_never_back() -> None:
     bench = observed()
     say(bench, *["user"] * 9)
