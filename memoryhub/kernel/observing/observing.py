@@ -103,7 +103,8 @@ def create_observation(
     It waits until it is activated; that of a gap in the log stands there at once.
     Raises StaleEpochError, RangeTakenError unless it begins where nothing is observed
     yet and ends no later, RangeOpenError where it would part calls from their results,
-    LogFullError for a gap's that the log has no room for, NothingToDoError without one.
+    LogFullError for a gap's that the log has no room for and that is no shorter than
+    what it stands for, NothingToDoError without one.
     """
     _require_epoch(decision.state, command.epoch)
     if command.made is None:
@@ -127,7 +128,10 @@ def _keep_observation(
     if not ends and not is_closed(state, body.end, pages):
         raise RangeOpenError
     if body.begin < state.observing.cursor:
-        if body.shown > formulas.log_room(state):
+        spoken = formulas.weight(body.raw, body.end - body.begin)
+        # One that is shorter than what was said makes room, however long the log is:
+        # after an erasure it may be too long, and is not condensed beyond a gap.
+        if body.shown > formulas.log_room(state) and body.shown >= spoken:
             raise LogFullError
         _make_room(decision, state.observing.log_tokens + body.shown)
     _emit_created(decision, made, "obs")

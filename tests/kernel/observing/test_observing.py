@@ -46,7 +46,7 @@ def observe(bench: Bench, begin: int, end: int, *, epoch: int | None = None) -> 
     seen = bench.state.observing
     made = new(begin, end, raw=100 * (end - begin))
     epoch = seen.epoch if epoch is None else epoch
-    (event,) = bench.do(CreateObservation(made=made, epoch=epoch))
+    *_, event = bench.do(CreateObservation(made=made, epoch=epoch))
     page_id: str = event.page_id
     return page_id
 
@@ -145,6 +145,29 @@ def test_cursor_never_back() -> None:
     observe(bench, 0, 3)
     assert bench.state.observing.gaps() == []
     assert bench.state.observing.log[0].end == 3
+
+
+def test_a_gap_is_filled_though_an_erasure_made_the_log_too_long() -> None:
+    """What a reflection covered is back: without its gap it can be condensed again."""
+    bench = observed(3_000, observe_keep_tokens=100)
+    say(bench, *["user"] * 80)
+    parts = [observe(bench, n, n + 10) for n in range(0, 50, 10)]
+    while bench.state.observing.chunks:
+        bench.do(ActivateObservations())
+    bench.do(reflection(bench, *parts))
+    for n in (50, 60):
+        observe(bench, n, n + 10)
+        bench.do(ActivateObservations())
+    log = bench.state.observing.log
+    places = [bench.state.place(each.clock) for each in (log[0], log[0].covers[1])]
+    ranges = tuple((thread, seq, seq) for thread, seq in places)
+    bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
+    assert bench.state.observing.gaps() == [(10, 20)]
+    assert formulas.log_room(bench.state) < 0
+    observe(bench, 10, 20)
+    assert bench.state.observing.gaps() == []
+    bench.do(reflection(bench, *(each.page_id for each in bench.state.observing.log)))
+    assert formulas.log_room(bench.state) > 0
 
 
 def test_a_gap_ends_at_the_cursor() -> None:
