@@ -293,7 +293,7 @@ def _digests(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:
 
 def _parts(event: Event, payload: Mapping[str, Any] | bytes | None) -> Iterator[object]:
     """The values that an event seals, folded; none of one that may come again."""
-    if event.recurs or payload is None:
+    if event.recurring or payload is None:
         return
     opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
     # What is known of a run is any JSON; all others are objects of ours.

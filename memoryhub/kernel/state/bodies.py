@@ -89,3 +89,8 @@ class Event(Body):
     #: Members of what is sealed that make one value, which stays out once it is erased,
     #: however short; each alone may come again.
     together: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def recurring(self) -> bool:
+        """Whether what this one has sealed recurs, whatever others of its type do."""
+        return self.recurs

@@ -170,6 +170,11 @@ class PageCreated(PageEvent):
     #: It is an observation, or a reflection.
     observed: ObservedBody | None = None
 
+    @property
+    def recurring(self) -> bool:
+        """Whether we made it of messages that are there, or had it made by a model."""
+        return self.observed is not None and self.observed.method != "agent"
+
 
 class PageUpdated(LookUp):
     """A new version of a page, or another importance or hint. Payload: what changed."""

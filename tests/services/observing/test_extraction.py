@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.observing import formulas
+from memoryhub.models.erasures import Erasure
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
 from tests.cast.factories import get_thread, make_slot, make_thread, run
+from tests.cast.forgetting import forget
 from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db
@@ -75,3 +77,19 @@ def test_every_message_reaches_the_model(agent: Agent) -> None:
         assert formulas.need(state) <= formulas.window(state.paging.settings)
     assert state_of(get_thread(agent)).observing.cursor > 100
     rebuild(get_thread(agent))
+
+
+def test_a_turn_tells_again_what_was_erased_of_what_is_there(agent: Agent) -> None:
+    """The same words may come of it, and no turn fails for them."""
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 120)
+    row = get_thread(agent)
+    (entry, *_) = state_of(row).observing.log
+    until = Erasure.State.CACHES_PURGED
+    forget(row.subject, "record", until=until, thread=row, seq=entry.clock)
+    assert state_of(row).observing.gaps() == [(entry.begin, entry.end)]
+    begun = talk(agent, 120, 150)
+    state = state_of(get_thread(agent))
+    assert not state.observing.gaps()
+    log, raw = request_of(begun)
+    assert told(log) | raw == {*range(state.slot_count)}

@@ -12,9 +12,11 @@ from memoryhub.errors import (
     RangeTakenError,
     StaleEpochError,
     StaleError,
+    ValueErasedError,
 )
 from memoryhub.kernel.observing.lines import make_line
 from memoryhub.kernel.observing.observing import ActivateObservations, ResumeObserver
+from memoryhub.models.erasures import Erasure
 from memoryhub.queries.observing import observers as seen
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import observers
@@ -22,6 +24,7 @@ from memoryhub.services.observing.observers import Draft
 from memoryhub.services.rebuild import rebuild
 from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_thread, run
+from tests.cast.forgetting import forget
 from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +69,16 @@ def test_what_was_read_before_an_erasure_is_not_written(agent: Agent) -> None:
     erase(get_thread(agent), (3, 3))
     with pytest.raises((StaleEpochError, StaleError)):
         observers.perform(row, command, actor="operator:1")
+
+
+def test_an_agent_does_not_write_anew_what_was_erased(agent: Agent) -> None:
+    spoken(agent)
+    create(agent, 0, 2)
+    row = get_thread(agent)
+    until = Erasure.State.CACHES_PURGED
+    forget(row.subject, "record", until=until, thread=row, seq=row.head_seq)
+    with pytest.raises(ValueErasedError):
+        create(agent, 0, 2, epoch=1)
 
 
 def test_nobody_knows_whether_an_erased_message_waits_for_results(
