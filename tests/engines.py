@@ -80,6 +80,7 @@ DIFFER = (
     "services/erasing/test_erasure_steps.py",
     "services/threads/test_forks.py",
     "services/access/test_projects.py",
+    "services/observing/test_journal_fuzz.py",
     "services/scan/test_scan_probes.py",
     "services/threads/test_slots.py",
     "services/forget/test_uses.py",

@@ -45,6 +45,7 @@ QUICK = (
     "queries/verify/test_page_verification.py::test_each_column_of_",
     "services/erasing/test_erasure_steps.py",
     "services/erasing/test_erasures.py::test_every_step_may_be_taken_twice",
+    "services/observing/test_journal_fuzz.py::test_observing_fuzz_over_the_journal",
 )
 
 

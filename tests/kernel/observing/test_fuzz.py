@@ -1,12 +1,11 @@
 """Observing under everything at once: 0 of 500 seeds fail, and planted bugs are found.
 
-An oracle of its own keeps what stands for each slot, by what the commands led to.
+An oracle keeps what stands for each slot, by what the commands led to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -32,6 +31,7 @@ from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.state.state import ThreadState
 from tests.kernel.paged import bounded
+from tests.oracles.observing import Standing
 from tests.oracles.paging import BEGAN, Bench, slot
 
 STEPS = 400
@@ -47,32 +47,6 @@ class Run(NamedTuple):
     reflects: bool
 
 
-@dataclass
-class Standing:
-    """What stands for the slots of a thread: an id, or nothing since an erasure."""
-
-    by: list[str | None]
-    #: Slots that lie in each group of calls and results; the last may be open.
-    groups: list[range]
-    #: By id: what a reflection covers.
-    covers: dict[str, list[str]]
-    clocks: dict[str, int]
-    ranges: dict[str, range]
-    cursor: int = 0
-    watermark: int = 0
-
-    def copy(self) -> Standing:
-        return Standing(
-            [*self.by],
-            [*self.groups],
-            {**self.covers},
-            {**self.clocks},
-            {**self.ranges},
-            self.cursor,
-            self.watermark,
-        )
-
-
 class World:
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -84,7 +58,7 @@ class World:
             observe=True,
             observe_keep_tokens=max(100, usable // self.chance.choice([4, 8])),
         )
-        standing = Standing([], [], {}, {}, {})
+        standing = Standing()
         self.threads: list[tuple[Bench, Standing, list[Run]]] = [(bench, standing, [])]
 
     def step(self) -> None:
@@ -110,7 +84,9 @@ class World:
             chosen()
         except Refusal:
             assert self.bench.state == before
-        self.check(before.observing)
+        live = self.bench.rows.live
+        self.standing.check(self.bench.state, before.observing, live)
+        bounded(self.bench.state)
 
     # What happens
 
@@ -121,12 +97,7 @@ class World:
             if role == "tool" and not (groups and groups[-1].stop == index):
                 role = "assistant"
             new = slot(self.chance.randint(5, self.size), role)
-            self.bench.do(AppendSlots(slots=(new,)))
-            self.standing.by.append(None)
-            if role == "assistant":
-                groups.append(range(index, index + 1))
-            elif role == "tool":
-                groups[-1] = range(groups[-1].start, index + 1)
+            self.do(AppendSlots(slots=(new,)))
 
     def begin_run(self) -> None:
         state = self.bench.state
@@ -179,7 +150,8 @@ class World:
             )
             if event.event_type == "turn.began"
         ]
-        self.packed(over_budget=began.over_budget)
+        missing = self.standing.missing(self.bench.state, self.bench.rows.live)
+        assert began.over_budget or not missing
 
     def activate(self) -> None:
         self.do(ActivateObservations())
@@ -236,12 +208,9 @@ class World:
             # A reflection alone.
             wanted = set()
             made = [name for name in standing.covers if name.startswith("ref-")]
-            gone = {self.chance.choice(made)} if made else set()
-            for name, covers in standing.covers.items():
-                # In the order they were made.
-                gone |= {name} if gone & {*covers} else set()
+            gone = standing.made_with({self.chance.choice(made)} if made else set())
         else:
-            gone = self.made_of(wanted)
+            gone = standing.made_of(wanted)
         clocks = {standing.clocks[name] for name in gone}
         entries = self.bench.rows.live
         clocks |= {
@@ -252,28 +221,9 @@ class World:
         places = [state.place(clock) for clock in sorted(clocks)]
         ranges = tuple((thread, seq, seq) for thread, seq in places)
         self.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
-        for name in gone:
-            self.forget(name, gone)
-
-    def forget(self, name: str, gone: set[str]) -> None:
-        """Put what it stood for in its place, or nothing."""
-        standing = self.standing
-        places = [n for n, by in enumerate(standing.by) if by == name]
-        for n in places:
-            standing.by[n] = None
-        if not places:
-            return
-        for inner in standing.covers.get(name, []):
-            for n in self.standing.ranges[inner]:
-                standing.by[n] = inner
-            if inner in gone:
-                self.forget(inner, gone)
+        standing.lose(gone)
 
     # What is made of what
-
-    def made_of(self, slots: set[int]) -> set[str]:
-        spans = self.standing.ranges.items()
-        return {name for name, span in spans if slots & {*span}}
 
     def observed(self, begin: int, end: int, most: int) -> NewObservation | None:
         rows, spoken = self.bench.rows.live, list[tuple[int, str | None]]()
@@ -303,80 +253,9 @@ class World:
         began = self.bench.state.clock - self.bench.state.seq
         seq = self.bench.state.seq - len(events)
         for number, event in enumerate(events, 1):
-            if event.event_type == "page.created" and event.observed:
-                self.created(event, began + seq + number)
-            elif event.event_type == "log.reflected":
-                for n in self.standing.ranges[event.page_id]:
-                    self.standing.by[n] = event.page_id
-            elif event.event_type == "page.evicted" and event.cause == "observed":
-                self.left(event)
+            clock = began + seq + number
+            self.standing.take(event, clock, self.bench.state, self.bench.rows.live)
         return events
-
-    def created(self, event: Any, clock: int) -> None:
-        standing, body = self.standing, event.observed
-        span = range(body.begin, body.end)
-        self.standing.ranges[event.page_id] = span
-        standing.clocks[event.page_id] = clock
-        if body.covers is not None:
-            standing.covers[event.page_id] = body.covers
-            return
-        # Nothing is observed twice, and no group is parted.
-        assert all(standing.by[n] is None for n in span)
-        for group in standing.groups:
-            if f"slot-{body.end}" not in self.bench.rows.live and (
-                body.end < len(standing.by)
-            ):
-                # What is erased is of no group any more.
-                continue
-            assert not group.start < body.end < group.stop
-            is_open = group.stop == len(standing.by)
-            assert not (is_open and group.start < body.end), "an open group"
-        for n in span:
-            standing.by[n] = event.page_id
-
-    def left(self, event: Any) -> None:
-        user = self.bench.paging.last_user
-        assert user is None or event.page_id != f"slot-{user.slot}"
-
-    # What holds
-
-    def check(self, before: Observing) -> None:
-        state, standing = self.bench.state, self.standing
-        seen = state.observing
-        bounded(state)
-        assert 0 <= seen.cursor <= seen.watermark <= state.slot_count
-        assert seen.cursor >= standing.cursor, "a cursor moved back"
-        assert seen.watermark >= standing.watermark
-        standing.cursor, standing.watermark = seen.cursor, seen.watermark
-        stands = list[str | None]([None] * state.slot_count)
-        for each in (*seen.log, *seen.chunks):
-            assert each.end <= (seen.cursor if each in seen.log else seen.watermark)
-            for n in range(each.begin, each.end):
-                assert stands[n] is None
-                stands[n] = each.page_id
-        assert stands == standing.by
-        gaps = {n for a, b in seen.gaps() for n in range(a, b)}
-        assert gaps == {n for n in range(seen.watermark) if stands[n] is None}
-        assert all(each.page_id[:3] == "obs" for each in seen.log[1:])
-        chunks = {each.page_id for each in before.chunks}
-        logged = {each.page_id for each in seen.log}
-        covered = {name for each in seen.log for name in names_in(each)}
-        waiting = {each.page_id for each in seen.chunks}
-        gone = {*self.standing.ranges} - {*self.bench.rows.live}
-        assert chunks <= logged | covered | waiting | gone
-
-    def packed(self, *, over_budget: bool) -> None:
-        state: ThreadState = self.bench.state
-        stood = {n for each in state.observing.log for n in range(each.begin, each.end)}
-        raw = [n for n in range(state.slot_count) if n not in stood]
-        there = {frame.entry.slot for frame in state.paging.frames.values()}
-        live = self.bench.rows.live
-        missing = [n for n in raw if n not in there and f"slot-{n}" in live]
-        assert over_budget or not missing
-
-
-def names_in(found: Observation) -> set[str]:
-    return {found.page_id}.union(*map(names_in, found.covers))
 
 
 def new(
