@@ -17,7 +17,8 @@ from tests.cast.factories import append, get_thread, make_thread
 from tests.inspector.conftest import Browser
 from tests.inspector.observed import NAME, PAGE, fail, make_observed, tear
 from tests.inspector.paged import text_of
-from tests.services.acts import state_of
+from tests.services.acts import fork, state_of
+from tests.services.observing.test_extraction import SETTINGS
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +71,23 @@ def test_as_of_an_event_it_is_what_it_was(viewer: Client, agent: Agent) -> None:
     page = f"{PAGE}?at_seq={last.seq - 2}&observation={last.page_id}"
     assert "There is no such observation as of this event" in text_of(viewer, page)
     assert "Nothing is observed so far" in text_of(viewer, f"{PAGE}?at_seq=2")
+
+
+def test_a_fork_shows_what_it_inherits_and_where_it_was_made(
+    viewer: Client, agent: Agent
+) -> None:
+    row = make_observed(agent)
+    fork(agent, NAME, "forked", **SETTINGS)
+    page = "/p/acme/threads/forked/observer"
+    shown = text_of(viewer, page)
+    for view in (*observers.list_log(row), *observers.list_waiting(row)):
+        address = f"?observation={view.page_id}#opened"
+        assert f'href="{address}"' in shown
+        opened = text_of(viewer, f"{page}?observation={view.page_id}")
+        assert f'href="/p/acme/threads/{NAME}/events/{view.seq}"' in opened
+        assert f'href="/p/acme/threads/forked/slots?index={view.begin}"' in opened
+        event = viewer.get(f"/p/acme/threads/{NAME}/events/{view.seq}")
+        assert event.status_code == 200
 
 
 def test_gaps_and_failures_are_told(viewer: Client, agent: Agent) -> None:
