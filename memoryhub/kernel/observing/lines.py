@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, time
 from typing import Final, Literal, NamedTuple
 
 from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.observing.codes import codes as find_codes
 from memoryhub.kernel.text.json_text import inert
 
 Mark = Literal["critical", "medium", "low", "done"]
@@ -34,6 +35,7 @@ _STAMP = re.compile(rf"({_NO_TIME}|[0-9]{{2}}:[0-9]{{2}}) ")
 _LINE = re.compile(
     rf"- ({'|'.join(_MARKS)}) (?:{_STAMP.pattern})?(.*) \[([0-9]+)(?:-([0-9]+))?\]"
 )
+_CONDENSED = re.compile(r"^\[[0-9]+ messages? condensed, [0-9–]+\]")
 _HEADING = "## "
 
 
@@ -109,13 +111,16 @@ def read_any(text: str, first: int, end: int) -> tuple[Line, ...]:
         return (make_line(text, first=first, end=end),)
 
 
-def folded(lines: Iterable[Line], tokens: int, *, count: Count) -> tuple[Line, ...]:
+def folded(
+    lines: Iterable[Line], tokens: int, *, count: Count, codes: int = 0
+) -> tuple[Line, ...]:
     """Fold as many lines as it takes until the log has at most `tokens`, or is a line.
 
     Low ones first, then medium, done and critical ones, the oldest of each first; those
     that then stand side by side are one line. The slots covered stay the same, but
-    where those of no line lie between and it would not fit otherwise. Writes the log
-    once for each doubling of its length.
+    where those of no line lie between and it would not fit otherwise. What is folded
+    keeps its newest codes, so many at most where that fits. Writes the log once for
+    each doubling of its length.
     """
     whole = tuple(lines)
     if len(whole) < 2 or count(written(whole)) <= tokens:
@@ -124,14 +129,18 @@ def folded(lines: Iterable[Line], tokens: int, *, count: Count) -> tuple[Line, .
         range(len(whole)), key=lambda at: (_RANKS[whole[at].mark], whole[at].first)
     )
     runs = _runs(whole)
-    if count(written(_joined(whole, order, runs))) > tokens:
+    if count(written(_joined(whole, order, runs, codes))) > tokens:
+        if codes:
+            return folded(whole, tokens, count=count)
         runs = [0] * len(whole)
 
     def fits(folds: int) -> bool:
-        return count(written(_joined(whole, order[:folds], runs))) <= tokens
+        return count(written(_joined(whole, order[:folds], runs, codes))) <= tokens
 
     folds = bisect_left(range(len(whole)), x=True, lo=1, key=fits)
-    return _joined(whole, order[:folds], runs)
+    if codes and not fits(folds):
+        return folded(whole, tokens, count=count)
+    return _joined(whole, order[:folds], runs, codes)
 
 
 def condensed(what: str, first: int, end: int) -> str:
@@ -156,22 +165,27 @@ def _runs(lines: Sequence[Line]) -> list[int]:
 
 
 def _joined(
-    lines: Sequence[Line], folds: Collection[int], runs: Sequence[int]
+    lines: Sequence[Line], folds: Collection[int], runs: Sequence[int], codes: int
 ) -> tuple[Line, ...]:
     """Lines with those at `folds` folded, side by side into one within a run."""
     made, inside, chosen = list[Line](), None, frozenset(folds)
+    kept = list[str]()
     for at, line in enumerate(lines):
         if at not in chosen:
             made.append(line)
             inside = None
             continue
         first, end, since = line.first, line.end, line.at
+        found = [*find_codes(_CONDENSED.sub("", line.text))] if codes else []
         if inside == runs[at]:
             before = made.pop()
             first, end = min(before.first, first), max(before.end, end)
             since = before.at or since
+            found = [*kept, *found]
         inside = runs[at]
+        # Each where it stood last.
+        kept = [*dict.fromkeys(reversed(found))][:codes][::-1]
         which = f"{first}–{end - 1}" if end - first > 1 else f"{first}"
-        text = condensed(f"condensed, {which}", first, end)
+        text = " ".join([condensed(f"condensed, {which}", first, end), *kept])
         made.append(Line(since, "low", text, first, end))
     return tuple(made)

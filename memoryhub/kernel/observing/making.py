@@ -12,6 +12,7 @@ from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.messages import reading
 from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.observing import lines
+from memoryhub.kernel.observing.codes import codes
 from memoryhub.kernel.observing.extractive import Spoken
 from memoryhub.kernel.observing.lines import Line
 from memoryhub.kernel.paging.page_commands import NewObservation
@@ -40,6 +41,7 @@ def spoken(
     """
     message = reading.read(content)
     text = words(message).strip()
+    found = () if count is None else codes(text)
     if count is None:
         half = MOST_READ // 2
         long = len(text) > MOST_READ
@@ -55,6 +57,7 @@ def spoken(
         tokens=tokens,
         tools=tuple(call.name or "tool" for call in message.calls),
         error=any(result.failed for result in message.results),
+        codes=found,
     )
 
 

@@ -61,6 +61,34 @@ def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
     assert {line.mark for line in lines} < set(SIGNS)
 
 
+def test_each_code_stands_where_it_was_said_first() -> None:
+    spoken = [
+        slot(0, "user", "Where is A-17?", codes=("A-17",)),
+        slot(1, "assistant", "", tools=("find",), codes=("A-17",)),
+        slot(2, "tool", "{}", codes=("A-17", "B-18", "C-19")),
+        slot(3, "assistant", "Here is a list:", codes=("A-17", "C-19")),
+    ]
+    assert [line.text for line in observe(spoken, count=estimate)] == [
+        "user: Where is A-17?",
+        "tool find ×1 (B-18)",
+        "assistant: Here is a list: (C-19)",
+    ]
+
+
+def test_codes_outlast_what_was_said_around_them() -> None:
+    spoken = [
+        slot(n, "assistant", f"{'word ' * 40}and then", codes=(f"A-{n}",))
+        for n in range(10, 40)
+    ]
+    spoken = [each._replace(tokens=60) for each in spoken]
+    lines = observe(spoken, count=estimate)
+    assert estimate(written(lines)) <= 30 * 60 // 5
+    shown = " ".join(line.text for line in lines)
+    assert sum(f"A-{n}" in shown for n in range(10, 40)) >= 24
+    shorter = reflect(lines, tokens=180, count=estimate)
+    assert "A-39" in " ".join(line.text for line in shorter)
+
+
 def test_tools_that_nobody_called_are_counted() -> None:
     (line,) = observe([slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate)
     assert line.text == "tool ×2"

@@ -134,8 +134,24 @@ def test_lines_folded_side_by_side_are_one() -> None:
     )
 
 
+def test_what_is_folded_may_keep_its_newest_codes() -> None:
+    texts = ("A-17 " + "word " * 40, "B-18 A-17 " + "word " * 40, "C-19")
+    found = [make_line(t, first=n, end=n + 1) for n, t in enumerate(texts)]
+    made = folded(found, 45, count=estimate, codes=2)
+    assert [line.text for line in made] == [
+        "[2 messages condensed, 0–1] B-18 A-17",
+        "C-19",
+    ]
+    again = folded([*made, found[0]], 30, count=estimate, codes=3)
+    assert again[0].text == "[3 messages condensed, 0–2] B-18 C-19 A-17"
+    assert lines.read(written(again)) == again
+
+
 @given(logs(whole=True), st.integers(0, 200))
 def test_provenance_complete(found: list[Line], tokens: int) -> None:
+    kept = folded(found, tokens, count=estimate, codes=2)
+    assert slots(kept) == slots(found)
+    assert len(kept) <= 1 or estimate(written(kept)) <= tokens
     made = folded(found, tokens, count=estimate)
     assert slots(made) == slots(found)
     assert len(made) <= 1 or estimate(written(made)) <= tokens

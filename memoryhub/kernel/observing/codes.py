@@ -1,0 +1,83 @@
+"""Codes: words that stand for one thing, and texts made short around them.
+
+Pure, linear but for a logarithm. An order's number is asked for later, word for word;
+of most other words it is enough to know the sense.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from memoryhub.kernel.levels.tokens import Count
+
+#: Stands for words that were left out.
+GAP: Final = "…"
+#: What is longer is a text of its own.
+LONGEST: Final = 64
+#: Codes of one text: a list of hundreds is read where it stands.
+MOST: Final = 64
+#: What stands in brackets at the begin is one.
+_WORD = re.compile(r"^\[[^\]]*\]|\S+")
+_RUN = re.compile(r"[^\W_]+(?:[._/@#:-]+[^\W_]+)*")
+#: A letter and a digit, more than one where it is in small letters, or five digits in
+#: a row. Days, times of them and ordinals are none.
+_CODE = re.compile(
+    r"(?=.*[^\W\d_])(?=.*[0-9].*[0-9]|[^a-z]*[0-9][^a-z]*$).+|.*[0-9]{5}.*"
+)
+_NONE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+.*)?|[0-9]+(?:st|nd|rd|th)", re.IGNORECASE
+)
+
+
+def codes(text: str) -> tuple[str, ...]:
+    """Return the first codes of a text, each once, in order."""
+    found = dict[str, None]()
+    for run in _RUN.finditer(text):
+        if is_code(run.group()):
+            found[run.group()] = None
+            if len(found) == MOST:
+                break
+    return tuple(found)
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word without blanks is a code."""
+    if not 3 <= len(word) <= LONGEST or _NONE.fullmatch(word):
+        return False
+    return _CODE.fullmatch(word) is not None
+
+
+def shorter(text: str, room: int, *, count: Count) -> str:
+    """Return `text` if it fits, else its first word, its codes and its beginning.
+
+    As many of them, in this order of importance, as `room` tokens hold, but one at
+    least; they stay in the order of the text, with a mark where words were left out.
+    """
+    if count(text) <= room:
+        return text
+    words = _WORD.findall(text)
+    important = sorted(range(len(words)), key=lambda at: (at > 0, not _has(words[at])))
+
+    def over(size: int) -> bool:
+        return count(" ".join(_kept(words, important[:size]))) > room
+
+    size = bisect_left(range(len(words) + 1), x=True, lo=2, key=over) - 1
+    return " ".join(_kept(words, important[:size]))
+
+
+def _has(word: str) -> bool:
+    return any(is_code(run) for run in _RUN.findall(word))
+
+
+def _kept(words: Sequence[str], places: Iterable[int]) -> Iterator[str]:
+    before = -1
+    for at in sorted(places):
+        if at > before + 1:
+            yield GAP
+        yield words[at]
+        before = at
+    if before + 1 < len(words):
+        yield GAP
