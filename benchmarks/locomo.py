@@ -84,18 +84,15 @@ class Telling(NamedTuple):
 
 def measure(pace: Pace) -> list[Figure]:
     """Ask the questions of LoCoMo, and count how much of the evidence is found."""
-    path = Path(os.environ.get("MEMORYHUB_LOCOMO") or _BESIDE)
-    if not path.is_file():
-        print("  left out: MEMORYHUB_LOCOMO names no file")
+    found = talks()[: 1 if pace.quick else None]
+    if not found:
         return []
-    talks = [*_talks(json.loads(path.read_text(encoding="utf-8")))]
-    talks = talks[:1] if pace.quick else talks
     every = QUICK if pace.quick else SAMPLED
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
         with hub.serve() as server:
-            threads = [(f"talk-{number}", talk) for number, talk in enumerate(talks)]
+            threads = [(f"talk-{number}", talk) for number, talk in enumerate(found)]
             ours, across = (
                 [
                     ranked
@@ -122,11 +119,11 @@ def measure(pace: Pace) -> list[Figure]:
                 for room in BROUGHT
             }
     sampled = {
-        room: (found, [share for talk in brought[room] for share in talk[::every]])
-        for room, found in elsewhere.items()
+        room: (shares, [each for talk in brought[room] for each in talk[::every]])
+        for room, shares in elsewhere.items()
     }
     return [
-        *_figures(talks, ours, brought),
+        *_figures(found, ours, brought),
         *(_apart(across, ours, first) for first in SESSIONS),
         *(_apart_by_turn(*two, room) for room, two in sampled.items()),
     ]
@@ -140,19 +137,19 @@ def _figures(
     """What is found in one thread, beside what others find."""
     others = {
         "SQLite's FTS5": [each for talk in talks for each in _by_fts5(talk)],
-        "the newest messages": [each for talk in talks for each in _newest(talk)],
+        "the newest messages": [each for talk in talks for each in newest(talk)],
     }
 
     def beside(room: int | None = None) -> str:
         means = (
-            f"{name} {fmean(_share(each, room) for each in ranked):.3f}"
+            f"{name} {fmean(share(each, room) for each in ranked):.3f}"
             for name, ranked in others.items()
         )
         return ", ".join(means)
 
     yield Figure(
         question=f"LoCoMo: evidence among the first {FIRST} that search finds",
-        value=fmean(_share(each, None) for each in ours),
+        value=fmean(share(each, None) for each in ours),
         unit="",
         goal=Goal(least=LEAST),
         behind=f"{len(ours)} questions, {len(talks)} conversations; {beside()}",
@@ -172,7 +169,7 @@ def _figures(
 def _apart(across: Sequence[Ranked], one: Sequence[Ranked], first: int) -> Figure:
     """What is lost of a search when each session is a thread."""
     found, whole = (
-        fmean(_share(each, None, first=first) for each in ranked)
+        fmean(share(each, None, first=first) for each in ranked)
         for ranked in (across, one)
     )
     some, every = (
@@ -228,6 +225,15 @@ def _session_figure(
         unit="",
         behind=f"all of its sessions: {every:.3f}; {rest}",
     )
+
+
+def talks() -> Sequence[Talk]:
+    """Read the conversations; none without the file."""
+    path = Path(os.environ.get("MEMORYHUB_LOCOMO") or _BESIDE)
+    if not path.is_file():
+        print("  left out: MEMORYHUB_LOCOMO names no file")
+        return ()
+    return [*_talks(json.loads(path.read_text(encoding="utf-8")))]
 
 
 def _talks(conversations: list[dict[str, Any]]) -> Iterator[Talk]:
@@ -353,12 +359,12 @@ def _by_fts5(talk: Talk) -> Iterator[Ranked]:
         yield [talk.messages[row - 1] for (row,) in rows], evidence
 
 
-def _newest(talk: Talk) -> Iterator[Ranked]:
+def newest(talk: Talk) -> Iterator[Ranked]:
     for _, evidence in talk.questions:
         yield talk.messages[::-1], evidence
 
 
-def _share(ranked: Ranked, room: int | None, *, first: int = FIRST) -> float:
+def share(ranked: Ranked, room: int | None, *, first: int = FIRST) -> float:
     """The evidence among the first of these, or in so many tokens of them.
 
     Of four characters a token, as by those who publish such figures.

@@ -62,7 +62,7 @@ class Desk:
         self.slots += len(slots)
         told: Any = self._post("turns", {"slots": slots})
         self.request = told["request"]
-        return "\n".join(_texts(self.request, hints=False))
+        return "\n".join(texts(self.request, hints=False))
 
     def say(self, *said: dict[str, Any]) -> int:
         """Append these without a model call; the index of the last."""
@@ -87,7 +87,7 @@ class Desk:
         self.asked += 1
         said = self.turn({"role": "user", "content": fact.question})
         page_id, offset = f"slot-{fact.slot}", -1
-        hints = "\n".join(_texts(self.request, hints=True))
+        hints = "\n".join(texts(self.request, hints=True))
         self.offered += f'"{page_id}"' in hints
         if not self.knows:
             self._search(fact, said)
@@ -251,7 +251,7 @@ def slot(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _texts(request: dict[str, Any], *, hints: bool) -> Iterator[str]:
+def texts(request: dict[str, Any], *, hints: bool) -> Iterator[str]:
     """What its messages say, but for hints; or the hints alone."""
     lists = set[str]()
     for message in request["messages"]:
