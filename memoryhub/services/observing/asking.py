@@ -56,7 +56,6 @@ from memoryhub.queries.replay import states, tokenizers
 from memoryhub.services.model_calls import Ask, Message, add_costs, message
 from memoryhub.services.observing import extraction
 
-ACTOR: Final = "worker:observing"
 #: Seconds until one who failed is asked again: doubled each time, up to the most.
 FIRST, MOST = 10, 600
 #: Answers of no use after which the extractive observer does it.
@@ -179,7 +178,7 @@ def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
     order = Order(
         address=Address(project=due.thread.project_id, name=due.thread.name),
         command=command,
-        actor=ACTOR,
+        actor=extraction.ACTOR,
         epoch=due.subject_epoch,
     )
     try:

@@ -11,8 +11,12 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from memoryhub import journal
+from memoryhub.errors import Refusal
+from memoryhub.journal import Address, Order
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import extractive, formulas, making
+from memoryhub.kernel.observing.observing import CreateObservation, CreateReflection
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.state import ThreadState
@@ -21,8 +25,10 @@ from memoryhub.queries.observing import ranges
 from memoryhub.queries.observing.ranges import Logged, Range
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
 
 METHOD: Final = "extractive"
+ACTOR: Final = "worker:observing"
 #: Observations that are made for one turn; a thread with more behind it goes on with
 #: the next.
 MOST: Final = 64
@@ -98,3 +104,47 @@ def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
     )
     lines = extractive.reflect(found.lines, tokens=tokens, count=count)
     return making.made(lines, body, sources=found.places, count=count)
+
+
+async def relieve(project: UUID, name: str, bound: UUID | None) -> bool:
+    """Condense a log that takes more than half of the window; False if there is none.
+
+    An erasure brings back all that a reflection stood for, which may be more than
+    requests have room for. Fills the log's gaps and folds it to half of its limit, in
+    orders of its own, as many as it has gaps and one more. Emits page.created each,
+    log.reflected last.
+    """
+    relieved = False
+    for _ in range(MOST):
+        try:
+            order = await read(_relief, project, name, bound)
+            if order is None:
+                break
+            await journal.submit(order)
+        except Refusal:
+            # It is gone, somebody was quicker, or it can't be any shorter.
+            break
+        relieved = True
+    return relieved
+
+
+def _relief(project: UUID, name: str, bound: UUID | None) -> Order | None:
+    thread = threads.get_thread(project, name, bound=bound)
+    epoch = thread.subject.epoch
+    state, count = states.state_of(thread), tokenizers.of(thread).count
+    settings, seen = state.paging.settings, state.observing
+    if not settings.observe or formulas.log_room(state) >= 0:
+        return None
+    command: CreateObservation | CreateReflection
+    gap = next((each for each in seen.gaps() if each[1] <= seen.cursor), None)
+    if gap is not None:
+        most = formulas.cap(settings, None)
+        found = ranges.read_range(thread, state, *gap, most=most, count=count)
+        made = found and observe(found, count)
+        command = CreateObservation(made=made, epoch=seen.epoch)
+    else:
+        logged, tokens = ranges.read_log(thread, state), formulas.reflect_at(settings)
+        folded = logged and fold(logged, tokens // 2, count)
+        command = CreateReflection(made=folded, epoch=seen.epoch)
+    address = Address(project=project, name=thread.name)
+    return Order(address=address, command=command, actor=ACTOR, epoch=epoch)

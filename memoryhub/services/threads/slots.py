@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
+from memoryhub.errors import NoRoomError
 from memoryhub.journal import Address, Order, Receipt, Request
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
 
 
@@ -40,7 +42,13 @@ async def append(
         request=request,
         size=sum(_weight(slot) for slot in slots),
     )
-    return await counting.submit(order, partial(counting.with_slots, command))
+    recount = partial(counting.with_slots, command)
+    try:
+        return await counting.submit(order, recount)
+    except NoRoomError:
+        if not await extraction.relieve(agent.project, thread, agent.bound):
+            raise
+    return await counting.submit(order, recount)
 
 
 def _address(agent: Agent, thread: str, subject: UUID | None) -> Address:

@@ -127,11 +127,16 @@ async def _submit(
     agent: Agent, thread: str, order: Order, command: BeginTurn
 ) -> Receipt:
     """Begin it, with observations where its thread needs them now."""
+    where = (agent.project, thread, agent.bound)
     for _ in range(_PREPARED):
         try:
             return await counting.submit(order, partial(counting.with_slots, command))
-        except ObservationsWantedError:
-            where = (agent.project, thread, agent.bound)
+        except (NoRoomError, ObservationsWantedError) as refusal:
+            relieved = await extraction.relieve(*where)
+            if isinstance(refusal, NoRoomError):
+                if not relieved:
+                    raise
+                continue
             command = await read(extraction.prepared, *where, command)
             order = dataclasses.replace(order, command=command)
     command = dataclasses.replace(command, observed=(), reflected=None)

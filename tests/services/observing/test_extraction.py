@@ -10,11 +10,13 @@ import pytest
 
 from memoryhub.kernel.observing import formulas
 from memoryhub.models.erasures import Erasure
+from memoryhub.models.slots import Slot
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
-from tests.cast.factories import get_thread, make_slot, make_thread, run
+from tests.cast import forgetting
+from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.cast.forgetting import forget
 from tests.services.acts import state_of
 
@@ -93,3 +95,24 @@ def test_a_turn_tells_again_what_was_erased_of_what_is_there(agent: Agent) -> No
     assert not state.observing.gaps()
     log, raw = request_of(begun)
     assert told(log) | raw == {*range(state.slot_count)}
+
+
+def test_an_erasure_leaves_room_however_much_comes_back(agent: Agent) -> None:
+    """What a reflection of all of it stood for would fill the window several times."""
+    small = {**SETTINGS, "budget_tokens": 2_000, "observe_keep_tokens": 300}
+    make_thread(agent, "t-1", **small)
+    talk(agent, 0, 400)
+    before = state_of(get_thread(agent))
+    assert before.observing.generation > 1
+    window = formulas.window(before.paging.settings)
+    row = get_thread(agent)
+    seq = Slot.objects.get(thread=row, index=200).seq
+    forgetting.forget(row.subject, "record", until="tombstoned", thread=row, seq=seq)
+    assert state_of(get_thread(agent)).observing.log_tokens > window
+    append(agent, "t-1", "What I have got to say now.")
+    begun = talk(agent, 402, 420)
+    state = state_of(get_thread(agent))
+    log, raw = request_of(begun)
+    assert told(log) | raw >= {*range(401)}
+    assert formulas.need(state) <= window
+    rebuild(get_thread(agent))
