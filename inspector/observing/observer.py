@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
+
 from inspector.drawing.scenes import Context, Panel, Scene
 from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
@@ -13,7 +15,7 @@ from inspector.observing import rulers
 from inspector.observing.observer_acts import TITLES
 from memoryhub.kernel.observing.lines import Line
 from memoryhub.models.threads import Thread
-from memoryhub.queries.observing import observers
+from memoryhub.queries.observing import observers, ranges
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import forks
@@ -61,11 +63,14 @@ class ShownLine:
 
 
 def _panel(scene: Scene) -> Context:
-    """All but lines. Those queries of a state, and three more."""
+    """All but lines. Those queries of a state, and three more; four where it is due."""
     thread, seq = scene.thread, scene.at_seq
     state = states.state_of(thread, seq)
     observer, seen = Observer.of(state), state.observing
-    strip = rulers.stretches(seen, state.slot_count)
+    due = None
+    if seq is None and observer.due and settings.MODEL is not None:
+        due = ranges.find_next(thread, state, model=settings.MODEL.window_tokens)
+    strip = rulers.stretches(seen, state.slot_count, due)
     entries = [each for each in strip if each.page_id]
     return {
         "observer": observer,

@@ -12,7 +12,7 @@ from memoryhub.kernel.state.observing import Observation, Observing
 from memoryhub.queries.observing.observers import Observer
 
 #: What stands for messages in requests, will, or does not.
-Kind = Literal["reflection", "log", "waiting", "ahead", "gap", "unobserved"]
+Kind = Literal["reflection", "log", "waiting", "ahead", "gap", "unobserved", "next"]
 #: Words for them.
 LABELS: dict[Kind, str] = {
     "reflection": "reflection",
@@ -21,6 +21,8 @@ LABELS: dict[Kind, str] = {
     "ahead": "reflection that waits",
     "gap": "gap: erased",
     "unobserved": "not observed",
+    # What is in flight is saved nowhere; this is what it is of, or will be.
+    "next": "due: asked of the model",
 }
 
 
@@ -107,8 +109,12 @@ def log_bar(observer: Observer, seen: Observing) -> MarkedBar:
     )
 
 
-def stretches(seen: Observing, slots: int) -> list[Stretch]:
+def stretches(
+    seen: Observing, slots: int, due: tuple[int, int] | None = None
+) -> list[Stretch]:
     """Return all messages as stretches, in their order; a reflection that waits last.
+
+    After that those that are `due`.
 
     What the log and chunks stand for, gaps between, and what comes after.
     """
@@ -123,7 +129,8 @@ def stretches(seen: Observing, slots: int) -> list[Stretch]:
         *_bare("unobserved", ends, slots),
     ]
     found.sort(key=lambda each: each.begin)
-    return [*found, *([_of("ahead", seen.ahead, slots)] if seen.ahead else ())]
+    ahead = [_of("ahead", seen.ahead, slots)] if seen.ahead else []
+    return [*found, *ahead, *_bare("next", [due] if due else [], slots)]
 
 
 def _of(kind: Kind, each: Observation, slots: int) -> Stretch:

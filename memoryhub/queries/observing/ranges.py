@@ -62,31 +62,31 @@ def read_range(
     None where none can end yet. `thread` comes with its subject; `whole` are messages
     as a model reads them. Two queries for 200 slots.
     """
-    found, total = list[SlotLine](), 0
-    for line in _iter_slots(thread, begin, end):
-        found.append(line)
-        total += line.tokens
-        if total > most and formulas.choose_end(
-            begin, _sizes(found), most, all_of=False
-        ):
-            break
-    every = begin + len(found) == end
-    to = formulas.choose_end(
-        begin, _sizes(found), most, all_of=every and end == state.slot_count
-    )
-    if every and end < state.slot_count and (to is None or total <= most):
-        # A gap ends where an observation did.
-        to = end
-    if to is None:
+    kept = _choose(thread, state, begin, end, most=most)
+    if kept is None:
         return None
-    kept = found[: to - begin]
     return Range(
         begin,
-        to,
+        kept[-1].index + 1,
         tuple(_spoken(line, count, whole=whole) for line in kept),
         _places(kept),
         sum(line.tokens for line in kept),
     )
+
+
+def find_next(
+    thread: Thread, state: ThreadState, *, model: int | None = None
+) -> tuple[int, int] | None:
+    """Return the range that is observed next, as `read_next` reads it.
+
+    None where there is nothing yet. A query for 200 slots.
+    """
+    most = formulas.cap(state.paging.settings, model)
+    for begin, end in list_open(state):
+        kept = _choose(thread, state, begin, end, most=most, content=False)
+        if kept is not None:
+            return begin, kept[-1].index + 1
+    return None
 
 
 def read_next(
@@ -146,10 +146,40 @@ def read_log(thread: Thread, state: ThreadState) -> Logged | None:
     return Logged(tuple(entries), tuple(logged), tuple(places))
 
 
-def _iter_slots(thread: Thread, begin: int, end: int) -> Iterator[SlotLine]:
+def _choose(
+    thread: Thread,
+    state: ThreadState,
+    begin: int,
+    end: int,
+    *,
+    most: int,
+    content: bool = True,
+) -> list[SlotLine] | None:
+    """The slots of one observation that begins there; None where none can end yet."""
+    found, total = list[SlotLine](), 0
+    for line in _iter_slots(thread, begin, end, content=content):
+        found.append(line)
+        total += line.tokens
+        if total > most and formulas.choose_end(
+            begin, _sizes(found), most, all_of=False
+        ):
+            break
+    every = begin + len(found) == end
+    to = formulas.choose_end(
+        begin, _sizes(found), most, all_of=every and end == state.slot_count
+    )
+    if every and end < state.slot_count and (to is None or total <= most):
+        # A gap ends where an observation did.
+        to = end
+    return None if to is None else found[: to - begin]
+
+
+def _iter_slots(
+    thread: Thread, begin: int, end: int, *, content: bool
+) -> Iterator[SlotLine]:
     for start in range(begin, end, _BATCH):
         indexes = range(start, min(end, start + _BATCH))
-        yield from slots.get_slots(thread, indexes)
+        yield from slots.get_slots(thread, indexes, content=content)
 
 
 def _places(found: Iterable[SlotLine]) -> tuple[Location, ...]:

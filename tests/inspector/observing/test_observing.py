@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import html
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from inspector.observing.observer_acts import TITLES
+from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.model_settings import ModelSettings
 from memoryhub.models.access.audit import AuditEntry
-from memoryhub.queries.observing import observers
+from memoryhub.queries.observing import observers, ranges
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast.factories import append, get_thread, make_thread
@@ -147,3 +150,22 @@ def test_a_closed_thread_is_not_due(viewer: Client, agent: Agent) -> None:
     page = text_of(viewer, PAGE)
     assert "Closed." in page
     assert "it is due after" not in page
+
+
+def test_what_is_due_is_marked_where_a_model_is_there(
+    viewer: Client, agent: Agent, settings: Any
+) -> None:
+    make_thread(agent, NAME, **SETTINGS)
+    append(agent, NAME, *(f"Number {n}, {'and so on ' * 100}" for n in range(20)))
+    drawn = re.compile(r'class="is-next" x="0\.?0?%"')
+    assert not drawn.search(text_of(viewer, PAGE))
+    settings.MODEL = ModelSettings(url="http://127.0.0.1:1", name="m", key="k")
+    page = text_of(viewer, PAGE)
+    begin, end = re.findall(
+        r"due: asked of the model: messages (\d+)\s+to (\d+)", page
+    )[0]
+    found = ranges.read_next(
+        get_thread(agent, NAME), state_of(get_thread(agent, NAME)), count=estimate
+    )
+    assert found is not None
+    assert (int(begin), int(end)) == (found.begin, found.end - 1)
