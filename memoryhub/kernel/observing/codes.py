@@ -22,6 +22,8 @@ MOST: Final = 64
 #: What stands in brackets at the begin is one.
 _WORD = re.compile(r"^\[[^\]]*\]|\S+")
 _RUN = re.compile(r"[^\W_]+(?:[._/@#:-]+[^\W_]+)*")
+#: The same, but for those in or right after which there is no digit: most words.
+_RUN_OF_CODES = re.compile(rf"(?<![^\W_])(?=\S{{0,{LONGEST}}}[0-9]){_RUN.pattern}")
 #: A letter and a digit, more than one where it is in small letters, or five digits in
 #: a row. Days, times of them and ordinals are none.
 _CODE = re.compile(
@@ -35,7 +37,7 @@ _NONE = re.compile(
 def codes(text: str) -> tuple[str, ...]:
     """Return the first codes of a text, each once, in order."""
     found = dict[str, None]()
-    for run in _RUN.finditer(text):
+    for run in _RUN_OF_CODES.finditer(text):
         if is_code(run.group()):
             found[run.group()] = None
             if len(found) == MOST:

@@ -129,18 +129,21 @@ def folded(
         range(len(whole)), key=lambda at: (_RANKS[whole[at].mark], whole[at].first)
     )
     runs = _runs(whole)
-    if count(written(_joined(whole, order, runs, codes))) > tokens:
+    # Looked for once, since the log is written several times.
+    found = [_codes(line) if codes else () for line in whole]
+    if count(written(_joined(whole, order, runs, found, codes))) > tokens:
         if codes:
             return folded(whole, tokens, count=count)
         runs = [0] * len(whole)
 
     def fits(folds: int) -> bool:
-        return count(written(_joined(whole, order[:folds], runs, codes))) <= tokens
+        made = _joined(whole, order[:folds], runs, found, codes)
+        return count(written(made)) <= tokens
 
     folds = bisect_left(range(len(whole)), x=True, lo=1, key=fits)
     if codes and not fits(folds):
         return folded(whole, tokens, count=count)
-    return _joined(whole, order[:folds], runs, codes)
+    return _joined(whole, order[:folds], runs, found, codes)
 
 
 def condensed(what: str, first: int, end: int) -> str:
@@ -164,10 +167,21 @@ def _runs(lines: Sequence[Line]) -> list[int]:
     return runs
 
 
+def _codes(line: Line) -> tuple[str, ...]:
+    return find_codes(_CONDENSED.sub("", line.text))
+
+
 def _joined(
-    lines: Sequence[Line], folds: Collection[int], runs: Sequence[int], codes: int
+    lines: Sequence[Line],
+    folds: Collection[int],
+    runs: Sequence[int],
+    found: Sequence[Sequence[str]],
+    codes: int,
 ) -> tuple[Line, ...]:
-    """Lines with those at `folds` folded, side by side into one within a run."""
+    """Lines with those at `folds` folded, side by side into one within a run.
+
+    That keeps the newest codes `found` in them.
+    """
     made, inside, chosen = list[Line](), None, frozenset(folds)
     kept = list[str]()
     for at, line in enumerate(lines):
@@ -176,15 +190,15 @@ def _joined(
             inside = None
             continue
         first, end, since = line.first, line.end, line.at
-        found = [*find_codes(_CONDENSED.sub("", line.text))] if codes else []
+        here = [*found[at]]
         if inside == runs[at]:
             before = made.pop()
             first, end = min(before.first, first), max(before.end, end)
             since = before.at or since
-            found = [*kept, *found]
+            here = [*kept, *here]
         inside = runs[at]
         # Each where it stood last.
-        kept = [*dict.fromkeys(reversed(found))][:codes][::-1]
+        kept = [*dict.fromkeys(reversed(here))][:codes][::-1]
         which = f"{first}–{end - 1}" if end - first > 1 else f"{first}"
         text = " ".join([condensed(f"condensed, {which}", first, end), *kept])
         made.append(Line(since, "low", text, first, end))
