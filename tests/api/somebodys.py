@@ -34,7 +34,11 @@ OF_A_THREAD: dict[str, Any] = {
         "from": 0,
         "to": 1,
         "epoch": 0,
-        "lines": [{"mark": "low", "text": "{w}, says {me}."}],
+        # So much that it can be condensed.
+        "lines": [
+            {"mark": mark, "text": f"{{w}}, says {{me}}.{' And again.' * 20}"}
+            for mark in ("low", "medium")
+        ],
     },
     "post /observer:resume": {},
     "post /observer:run": {},

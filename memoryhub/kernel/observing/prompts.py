@@ -19,8 +19,8 @@ REFLECTOR: Final = "reflector/1"
 _FORM = """\
 Answer with one JSON object and nothing else:
 {"lines": [{"at": "2026-03-01T14:05:00Z", "mark": "critical", "text": "User moved the \
-release from 3 to 10 May.", "slots": [12, 14]}], "current_task": "Write the release \
-notes.", "suggested_response": "Show the notes for 10 May."}
+release from 3 to 10 May.", "slots": [12, 14]}], "current_task": "Announce the \
+release.", "suggested_response": "Show the text for 10 May."}
 "mark" is critical (facts about the user, decisions, errors), medium, low, or done for \
 what is finished. "slots" are the first and last number of the messages that a line is \
 from. "at" is when it was said. "current_task" and "suggested_response" are what the \

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 from memoryhub.kernel.observing import prompts
-from memoryhub.management.demo import concierge, notes
+from memoryhub.management.demo import concierge, observations
 from memoryhub.model_settings import ModelSettings
 
 NAME: Final = "demo-by-patterns"
@@ -78,10 +78,10 @@ def answer(messages: list[dict[str, str]], observed: Iterator[int]) -> str:
     if role.startswith(prompts.PROMPTS[prompts.OBSERVER]):
         if next(observed) in USELESS:
             return SORRY
-        found = notes.observe(messages[1]["content"])
+        found = observations.observe(messages[1]["content"])
     elif role.startswith(prompts.PROMPTS[prompts.REFLECTOR]):
         shorter = last == prompts.SHORTER
-        found = notes.reflect(messages[1]["content"], shorter=shorter)
+        found = observations.reflect(messages[1]["content"], shorter=shorter)
     return json.dumps(found, ensure_ascii=False)
 
 

@@ -125,6 +125,9 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.journal.writing.activity._ADD_HOURS": OtherPlace(
             holds="a statement, without values"
         ),
+        "memoryhub.journal.writing.activity._ADD_MODEL": OtherPlace(
+            holds="a statement, without values"
+        ),
         "memoryhub.journal.writing.activity._ADD_REFUSALS": OtherPlace(
             holds="a statement, without values"
         ),

@@ -13,7 +13,7 @@ from memoryhub.kernel.observing import answers, prompts
 from memoryhub.kernel.observing.answers import Answer, Refusal
 from memoryhub.kernel.observing.extractive import Spoken
 
-DIGESTS = {"observer/1": "4ac730ce1ed6a823", "reflector/1": "86565c1860599fb5"}
+DIGESTS = {"observer/1": "825fd2383404f231", "reflector/1": "978877ba0a094030"}
 
 
 def test_a_wording_never_changes() -> None:

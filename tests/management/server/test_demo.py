@@ -36,7 +36,7 @@ from memoryhub.management.demo import (
     desk,
     diary,
     model,
-    notes,
+    observations,
     research,
     stage,
     week,
@@ -358,7 +358,7 @@ def test_its_model_observes_what_is_agreed_on_and_keeps_it_when_it_condenses() -
         for n, each in enumerate(said)
     ]
     transcript = prompts.transcript(spoken)
-    found = observed_lines(notes.observe(transcript), end=len(said))
+    found = observed_lines(observations.observe(transcript), end=len(said))
     facts = [each for each in found if each.mark == "critical"]
     assert len(facts) > 2 * len(week.DAYS)
     assert facts[0] == Line(
@@ -370,7 +370,7 @@ def test_its_model_observes_what_is_agreed_on_and_keeps_it_when_it_condenses() -
     log = prompts.barred(lines.written(found))
     tokens = estimate(lines.written(found))
     whole, half = (
-        observed_lines(notes.reflect(log, shorter=shorter), end=len(said))
+        observed_lines(observations.reflect(log, shorter=shorter), end=len(said))
         for shorter in (False, True)
     )
     assert estimate(lines.written(half)) < estimate(lines.written(whole))
