@@ -121,19 +121,19 @@ def stretches(
     ends = [(seen.watermark, slots)] if seen.watermark < slots else []
     found = [
         *(
-            _of("reflection" if each.covers else "log", each, slots)
+            _drawn("reflection" if each.covers else "log", each, slots)
             for each in seen.log
         ),
-        *(_of("waiting", each, slots) for each in seen.chunks),
+        *(_drawn("waiting", each, slots) for each in seen.chunks),
         *_bare("gap", seen.gaps(), slots),
         *_bare("unobserved", ends, slots),
     ]
     found.sort(key=lambda each: each.begin)
-    ahead = [_of("ahead", seen.ahead, slots)] if seen.ahead else []
+    ahead = [_drawn("ahead", seen.ahead, slots)] if seen.ahead else []
     return [*found, *ahead, *_bare("next", [due] if due else [], slots)]
 
 
-def _of(kind: Kind, each: Observation, slots: int) -> Stretch:
+def _drawn(kind: Kind, each: Observation, slots: int) -> Stretch:
     x = bars.share(each.begin, slots)
     return Stretch(
         kind=kind,

@@ -95,7 +95,9 @@ class ThreadObserver(ModelWorker):
                     # What was refused once may be again, and asking costs tokens.
                     self._again[thread] = now + AGAIN
         except Refusal:
-            # Restricted or erased meanwhile: it is looked at when it moves.
+            # Restricted or erased meanwhile: it is looked at when it moves; what else
+            # refused it may do so again.
+            self._again[thread] = now + AGAIN
             return False
         return True
 

@@ -200,11 +200,10 @@ def _extractive(due: Due) -> Command:
     if isinstance(due.found, Range):
         made = extraction.observe(due.found, due.count)
         return CreateObservation(made=made, epoch=due.epoch)
-    tokens = sum(each.tokens for each in due.found.entries)
-    made = extraction.fold(due.found, tokens // 2, due.count)
-    if made.observed.shown >= tokens:
-        raise _UselessError("too_large")
-    return CreateReflection(made=made, epoch=due.epoch, now=due.at_once)
+    tokens = _log_tokens(due.found)
+    return _reflecting(
+        due, due.found, extraction.fold(due.found, tokens // 2, due.count)
+    )
 
 
 def _answered(due: Due, ask: Ask, spent: _Spent, host: str | None) -> Command:
@@ -212,7 +211,18 @@ def _answered(due: Due, ask: Ask, spent: _Spent, host: str | None) -> Command:
         made = _observation(due, due.found, ask, spent, host)
         return CreateObservation(made=made, epoch=due.epoch)
     made = _reflection(due, due.found, ask, spent, host)
+    return _reflecting(due, due.found, made)
+
+
+def _reflecting(due: Due, found: Logged, made: NewObservation) -> CreateReflection:
+    """Raises _UselessError for one that saves nothing; its hints count, too."""
+    if made.observed.shown >= _log_tokens(found):
+        raise _UselessError("too_large")
     return CreateReflection(made=made, epoch=due.epoch, now=due.at_once)
+
+
+def _log_tokens(found: Logged) -> int:
+    return sum(each.tokens for each in found.entries)
 
 
 def _observation(
@@ -255,7 +265,6 @@ def _reflection(
 ) -> NewObservation:
     """Two tries, the smallest that is valid. Raises _UselessError."""
     begin, end = found.entries[0].begin, found.entries[-1].end
-    before = sum(each.tokens for each in found.entries)
     prompt = _prompt(due, prompts.REFLECTOR)
     messages = [
         message("system", prompt.text),
@@ -271,7 +280,7 @@ def _reflection(
     chosen = reflecting.smallest_valid(
         found.lines,
         [each.lines for each in tried],
-        before_tokens=before,
+        before_tokens=_log_tokens(found),
         count=due.count,
     )
     if chosen is None:
@@ -288,11 +297,7 @@ def _reflection(
         host=host,
         **spent.figures,
     )
-    made = _made(due, kept, body, found.places)
-    if made.observed.shown >= before:
-        # Its hints count, too.
-        raise _UselessError("too_large")
-    return made
+    return _made(due, kept, body, found.places)
 
 
 def _prompt(due: Due, version: str) -> Prompt:
