@@ -74,7 +74,13 @@ class Pair:
         """By the number that the exchange says, and how often it was asked for."""
         text = question["messages"][1]["content"]
         number = int(re.findall(r"#(\d+)#", text)[0])
-        fates, count = FATES[number % len(FATES)], len(self.asked[number])
+        claim = {"entity": "user", "predicate": "knows", "value": f"#{number}"}
+        fate = self.fate(key, number, FATES[number % len(FATES)])
+        return DEEDS.get(fate) or saying(json.dumps([claim]))
+
+    def fate(self, key: str, number: int, fates: Sequence[str]) -> str:
+        """What becomes of who asks about that, the next of these; then an answer."""
+        count = len(self.asked[number])
         self.asked[number].append(key)
         fate = fates[count] if count < len(fates) else "answer"
         if fate == "kill":
@@ -83,12 +89,24 @@ class Pair:
             self.killed += 1
         # Longer than a lease lasts here.
         time.sleep(2 if fate == "slow" else 0.1)
-        claim = {"entity": "user", "predicate": "knows", "value": f"#{number}"}
-        return DEEDS.get(fate) or saying(json.dumps([claim]))
+        return fate
 
     def left(self) -> list[int]:
         left: list[int] = json.loads(self.instance.call(f"{self.acts}:count_left"))
         return left
+
+    def finish(self) -> None:
+        """Let them work until nothing is left, however often they are killed."""
+        until = time.monotonic() + SECONDS
+        self.go_on()
+        while any(left := self.left()):
+            assert time.monotonic() < until, (left, self.asked)
+            self.go_on()
+            time.sleep(0.2)
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            process.wait(timeout=30)
 
 
 @pytest.fixture
@@ -108,16 +126,7 @@ def test_each_exchange_is_learnt_from_exactly_once(
     with ExitStack() as stack:
         pair = Pair(instance, model, stack, [first, ("worker",)])
         model.replies = pair.reply
-        until = time.monotonic() + SECONDS
-        pair.go_on()
-        while any(left := pair.left()):
-            assert time.monotonic() < until, (left, pair.asked)
-            pair.go_on()
-            time.sleep(0.2)
-        for process in pair.processes.values():
-            process.send_signal(signal.SIGTERM)
-        for process in pair.processes.values():
-            process.wait(timeout=30)
+        pair.finish()
     found = json.loads(instance.call(f"{ACTS}:show"))
     assert len(found["done"]) == len(NUMBERS)
     assert {*found["done"].values()} == {1}

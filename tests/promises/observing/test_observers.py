@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -16,7 +14,7 @@ import pytest
 from tests.cast import scripted_model
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
 from tests.harness.instances import Instance
-from tests.promises.knowledge.test_consolidators import DEEDS, SECONDS, Pair
+from tests.promises.knowledge.test_consolidators import DEEDS, Pair
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -39,14 +37,7 @@ class Observers(Pair):
     def reply(self, key: str, question: dict[str, Any]) -> Reply:
         text = question["messages"][1]["content"]
         number = int(re.findall(r"#(\d+)#", text)[0])
-        fates, count = FATES[number], len(self.asked[number])
-        self.asked[number].append(key)
-        fate = fates[count] if count < len(fates) else "answer"
-        if fate == "kill":
-            # It has asked, and has written nothing yet.
-            self.processes[key].kill()
-            self.killed += 1
-        time.sleep(2 if fate == "slow" else 0.1)
+        fate = self.fate(key, number, FATES[number])
         slots = [int(n) for n in re.findall(r"^\[(\d+)\] ", text, re.MULTILINE)]
         line = {"text": f"Of #{number}#.", "slots": [slots[0], slots[-1]]}
         return DEEDS.get(fate) or saying(json.dumps({"lines": [line]}))
@@ -66,16 +57,7 @@ def test_restart_rederives(instance: Instance, model: ScriptedModel) -> None:
         pair = Observers(instance, model, stack, [("worker",), ("worker",)])
         pair.acts = ACTS
         model.replies = pair.reply
-        until = time.monotonic() + SECONDS
-        pair.go_on()
-        while any(left := pair.left()):
-            assert time.monotonic() < until, (left, pair.asked)
-            pair.go_on()
-            time.sleep(0.2)
-        for process in pair.processes.values():
-            process.send_signal(signal.SIGTERM)
-        for process in pair.processes.values():
-            process.wait(timeout=30)
+        pair.finish()
     found = json.loads(instance.call(f"{ACTS}:show"))
     for name, thread in found["threads"].items():
         ranges = thread["ranges"]
