@@ -91,12 +91,15 @@ def _opened(ask: ListRequest[Visit]) -> Context:
     """The same, beside the lines of the observation that the address names."""
     visit = ask.where
     chosen = ask.request.GET.get("observation", "")
-    view = observers.get_observation(visit.row, chosen, seq=visit.moment.at_seq)
+    seq = visit.moment.at_seq
+    view = observers.get_observation(visit.row, chosen, seq=seq)
+    dropped = observers.list_dropped(visit.row, chosen, seq=seq)
     return {
         **_panel(visit.scene),
         "chosen": chosen,
         "view": view,
         "lines": [*map(ShownLine.of_line, (view and view.lines) or ())],
+        "dropped": [*map(ShownLine.of_line, dropped)],
         "home": _home(visit.row, view),
     }
 

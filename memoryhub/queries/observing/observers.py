@@ -207,11 +207,30 @@ def get_observation(
     One query more.
     """
     state = state_of(thread, seq)
+    found = _find(state, page_id)
+    return next(iter(_views(thread, state, (found,))), None) if found else None
+
+
+def list_dropped(thread: Thread, page_id: str, *, seq: int | None = None) -> list[Line]:
+    """Return the lines that a reflection was made of and does not have as they were.
+
+    In order; none of what is no reflection, or not there. One query more.
+    """
+    state = state_of(thread, seq)
+    found = _find(state, page_id)
+    if found is None or not found.covers:
+        return []
+    made, *read = _views(thread, state, (found, *found.covers))
+    kept = {(line.mark, line.text) for line in made.lines or ()}
+    lines = chain.from_iterable(view.lines or () for view in read)
+    return [line for line in lines if (line.mark, line.text) not in kept]
+
+
+def _find(state: ThreadState, page_id: str) -> Observation | None:
     seen = state.observing
     ahead = (seen.ahead,) if seen.ahead else ()
     every = _iter_all((*seen.log, *seen.chunks, *ahead))
-    found = [each for each in every if each.page_id == page_id]
-    return next(iter(_views(thread, state, found[:1])), None)
+    return next((each for each in every if each.page_id == page_id), None)
 
 
 def _iter_all(found: Iterable[Observation]) -> Iterable[Observation]:

@@ -64,6 +64,25 @@ def test_what_stands_for_messages_is_drawn_and_opened(
     assert AuditEntry.objects.filter(action="content.read").exists()
 
 
+def test_a_reflection_says_what_it_dropped_or_rewrote(
+    viewer: Client, agent: Agent
+) -> None:
+    row = make_observed(agent)
+    (made, *_) = state_of(row).observing.log
+    dropped = observers.list_dropped(row, made.page_id)
+    before = [observers.get_observation(row, each.page_id) for each in made.covers]
+    after = observers.get_observation(row, made.page_id)
+    assert after is not None
+    assert {line.text for line in dropped} == {
+        line.text for view in before if view for line in view.lines or ()
+    } - {line.text for line in after.lines or ()}
+    page = text_of(viewer, f"{PAGE}?observation={made.page_id}")
+    shown = page.partition("Dropped or rewritten")[2]
+    assert all(html.escape(line.text) in shown for line in dropped)
+    plain = made.covers[0].page_id
+    assert "Dropped" not in text_of(viewer, f"{PAGE}?observation={plain}")
+
+
 def test_as_of_an_event_it_is_what_it_was(viewer: Client, agent: Agent) -> None:
     row = make_observed(agent)
     last = observers.list_generations(row)[0]
