@@ -6,7 +6,9 @@ file is made again. It is really allocated, so that the room is there.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -68,6 +70,10 @@ def _allocated(path: Path) -> int:
 
 
 def _allocate(path: Path, size: int) -> None:
+    # A disk gives all that it has left before it says that this is not enough, and for
+    # that long nobody else can write.
+    if shutil.disk_usage(path.parent).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     path.touch(mode=0o600, exist_ok=False)
     with path.open("r+b", buffering=0) as file:
         if hasattr(os, "posix_fallocate"):
