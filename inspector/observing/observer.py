@@ -66,7 +66,8 @@ def _panel(scene: Scene) -> Context:
     """All but lines. Those queries of a state, and three more; four where it is due."""
     thread, seq = scene.thread, scene.at_seq
     state = states.state_of(thread, seq)
-    observer, seen = Observer.of(state), state.observing
+    observer = Observer.of(state, now=states.now_of(state, seq))
+    seen = state.observing
     due = None
     if seq is None and observer.due and settings.MODEL is not None:
         due = ranges.find_next(thread, state, model=settings.MODEL.window_tokens)

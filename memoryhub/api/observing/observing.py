@@ -242,7 +242,7 @@ async def _act(
         thread_id=receipt.thread,
         seq=receipt.seq,
         page_id=made[-1] if made else None,
-        observer=_observer(state),
+        observer=_observer(state, receipt.seq),
     )
     return rendered(out, status=status, replayed=receipt.replayed)
 
@@ -253,8 +253,9 @@ def _state_after(agent: Agent, name: str, receipt: Receipt) -> ThreadState:
     return states.state_of(thread, receipt.seq)
 
 
-def _observer(state: ThreadState) -> ObserverStateOut:
-    return ObserverStateOut.of(Observer.of(state), state.paging.settings)
+def _observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
+    found = Observer.of(state, now=states.now_of(state, seq))
+    return ObserverStateOut.of(found, state.paging.settings)
 
 
 def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
@@ -262,7 +263,7 @@ def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
     out = ObserverOut(
         thread=name,
         seq=state.seq,
-        observer=_observer(state),
+        observer=_observer(state, seq_of(thread, moment)),
         runs=[RunOut.of(each) for each in observers.list_runs(thread, seq=state.seq)],
     )
     return rendered(out)

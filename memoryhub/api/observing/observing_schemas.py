@@ -356,7 +356,10 @@ class ObserverStateOut(Out):
     keep_tokens: int
     activate_at_tokens: int
     reflect_at_tokens: int
-    due: bool
+    due: bool = Field(
+        description="Whether a model would be asked: not while it waits after a "
+        "failure."
+    )
     failures: FailuresOut
 
     @classmethod

@@ -116,6 +116,12 @@ def may_be_due(state: ThreadState) -> bool:
     return behind or bool(seen.gaps()) or reflecting(state, None) is not None
 
 
+def is_behind(state: ThreadState, model: int | None) -> bool:
+    """Return whether so much is unobserved that it is due, or there is a gap."""
+    every = interval(state.paging.settings, need(state), model)
+    return bool(state.observing.gaps()) or unobserved(state) >= every
+
+
 def reflecting(state: ThreadState, model: int | None) -> Literal["now", "ahead"] | None:
     """Return whether the log is to be condensed: now, ahead of that, or not yet."""
     seen, length = state.observing, reflect_at(state.paging.settings, model)

@@ -48,6 +48,10 @@ class Failing(NamedTuple):
     #: How long the log was then.
     log_tokens: int = 0
 
+    def waits(self, now: datetime) -> bool:
+        """Return whether it is not asked yet after a failure."""
+        return self.retry_at is not None and now < self.retry_at
+
     def to_json(self) -> list[Any]:
         times, at, *rest = self
         return [times, at and at.isoformat(), *rest]

@@ -23,7 +23,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
 from memoryhub.queries.replay import replay
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.states import now_of, state_of
 from memoryhub.queries.threads.events import rows_at
 
 #: Where an observation stands: in requests; waiting for them, as an observation or as a
@@ -60,17 +60,17 @@ class Observer:
     reflect_at: int
     #: At which need what waits comes into requests.
     activate_at: int
+    #: Whether a model would be asked then: not while it waits after a failure.
     due: bool
     observer: Failing
     reflector: Failing
 
     @classmethod
-    def of(cls, state: ThreadState) -> Observer:
-        """Compute it from a state; nothing is read."""
+    def of(cls, state: ThreadState, *, now: datetime) -> Observer:
+        """Compute it from a state, as it is at an instant; nothing is read."""
         seen, chosen = state.observing, state.paging.settings
         window, need = formulas.window(chosen), formulas.need(state)
         interval = formulas.interval(chosen, need, model_window())
-        unobserved = formulas.unobserved(state)
         return cls(
             observe=chosen.observe,
             paused=seen.paused,
@@ -88,12 +88,14 @@ class Observer:
             waiting=sum(
                 formulas.weight(each.raw, each.end - each.begin) for each in seen.chunks
             ),
-            unobserved=unobserved,
+            unobserved=formulas.unobserved(state),
             interval=interval,
             keep=formulas.keep(chosen),
             reflect_at=formulas.reflect_at(chosen, model_window()),
             activate_at=int(chosen.observe_at * window),
-            due=chosen.observe and not seen.paused and unobserved >= interval,
+            due=formulas.may_be_due(state)
+            and formulas.is_behind(state, model_window())
+            and not seen.observer.waits(now),
             observer=seen.observer,
             reflector=seen.reflector,
         )
@@ -161,7 +163,8 @@ def model_window() -> int | None:
 
 def get_observer(thread: Thread, *, seq: int | None = None) -> Observer:
     """Return what is observed of the thread. Those queries of a state."""
-    return Observer.of(state_of(thread, seq))
+    state = state_of(thread, seq)
+    return Observer.of(state, now=now_of(state, seq))
 
 
 def list_log(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:

@@ -48,7 +48,6 @@ from memoryhub.kernel.paging.page_commands import NewObservation
 from memoryhub.kernel.state.observing import Failing, ObserverRole
 from memoryhub.kernel.state.observing_events import Failure
 from memoryhub.kernel.state.page_events import ObservedBody
-from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
 from memoryhub.queries.observing.ranges import Logged, Range
@@ -124,7 +123,7 @@ def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None
         count=tokenizers.of(thread).count,
         at=now,
     )
-    if _may(seen.observer, now) and _is_behind(state, window):
+    if not seen.observer.waits(now) and formulas.is_behind(state, window):
         count = tokenizers.of(thread).count
         # A model reads messages whole, the extractive observer in short.
         whole = seen.observer.useless < USELESS
@@ -133,21 +132,10 @@ def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None
             return due(role="observer", failing=seen.observer, found=found)
     when = formulas.reflecting(state, window)
     log = ranges.read_log(thread, state) if when else None
-    if log is None or not _may(seen.reflector, now):
+    if log is None or seen.reflector.waits(now):
         return None
     failing = seen.reflector
     return due(role="reflector", failing=failing, found=log, at_once=when == "now")
-
-
-def _may(failing: Failing, now: datetime) -> bool:
-    return failing.retry_at is None or failing.retry_at <= now
-
-
-def _is_behind(state: ThreadState, window: int | None) -> bool:
-    """Whether the observer is due: by the interval, or for a gap."""
-    settings = state.paging.settings
-    every = formulas.interval(settings, formulas.need(state), window)
-    return bool(state.observing.gaps()) or formulas.unobserved(state) >= every
 
 
 def find_next(thread: Thread, *, now: datetime) -> datetime | None:

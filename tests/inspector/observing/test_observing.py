@@ -118,6 +118,7 @@ def test_gaps_and_failures_are_told(viewer: Client, agent: Agent) -> None:
     fail(agent)
     page = text_of(viewer, PAGE)
     assert "Failing." in page
+    assert "it waits until" in page
     assert "the answer was no JSON" in page
     assert "model.example" in page
     tear(agent)

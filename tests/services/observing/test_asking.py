@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.observing.observing import PauseObserver
+from memoryhub.kernel.observing.observing import FailObserver, PauseObserver
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.observing import observers
+from memoryhub.queries.observing.observers import Observer
+from memoryhub.queries.observing.ranges import Range
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import asking
 from memoryhub.services.observing import observers as acts
@@ -131,3 +133,22 @@ def test_nothing_is_asked_while_it_is_paused(agent: Agent) -> None:
     talk(agent, 0, 60)
     run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
     assert find(agent) is None
+
+
+def test_it_is_due_when_a_model_would_be_asked(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 60)
+    found, again = due(agent), clock.now() + timedelta(minutes=5)
+    assert observers.get_observer(get_thread(agent)).due
+    assert isinstance(found.found, Range)
+    begin, end = found.found.begin, found.found.end
+    command = FailObserver(
+        role="observer", begin=begin, end=end, epoch=0, failure="empty", retry_at=again
+    )
+    run(acts.submit(agent=agent, thread="t-1", command=command))
+    thread, state = get_thread(agent), state_of(get_thread(agent))
+    for now in (again - timedelta(seconds=1), again):
+        asked = asking.find_due(thread, window=None, now=now) is not None
+        assert Observer.of(state, now=now).due == asked == (now == again)
+    run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
+    assert not Observer.of(state_of(get_thread(agent)), now=again).due
