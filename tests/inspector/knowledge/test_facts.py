@@ -70,6 +70,7 @@ def test_a_fact_opens_what_it_rests_on(
     assert link
     opened = text(viewer, link[1])
     assert "2 confirmations" in opened
+    assert "</time>." in opened  # no blank before the full stop
     assert "confidence 0.5" in opened
     assert "Retract" not in opened
     for wrong in ("?fact=x", "?fact=1-99999999999", "?from=zz", "?valid=-1"):
