@@ -79,6 +79,9 @@ def test_a_reflection_says_what_it_dropped_or_rewrote(
     page = text_of(viewer, f"{PAGE}?observation={made.page_id}")
     shown = page.partition("Dropped or rewritten")[2]
     assert all(html.escape(line.text) in shown for line in dropped)
+    days = {line.at.date().isoformat() for line in dropped if line.at}
+    assert days
+    assert all(f"<h3>{day}</h3>" in shown for day in days)
     plain = made.covers[0].page_id
     assert "Dropped" not in text_of(viewer, f"{PAGE}?observation={plain}")
 
