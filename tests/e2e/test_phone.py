@@ -1,0 +1,41 @@
+"""What is only seen on a phone, or in the pixels of a screen."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from playwright.sync_api import Page
+
+from memoryhub.services.access.api_keys import Agent
+from tests.inspector.observed import PAGE, make_observed
+
+#: Colours of a row of pixels of a picture.
+PIXELS = """async ([data, y]) => {
+  const picture = await createImageBitmap(await (await fetch(data)).blob());
+  const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+  canvas.drawImage(picture, 0, 0);
+  const row = canvas.getImageData(0, y, picture.width, 1).data;
+  return [...Array(picture.width).keys()].map(x => [...row.slice(4 * x, 4 * x + 3)]);
+}"""
+
+
+@pytest.fixture
+def observed(agent: Agent) -> None:
+    make_observed(agent)
+
+
+def test_what_waits_is_outlined_where_it_ends(observed: None, page: Page) -> None:
+    page.goto(PAGE)
+    ruler = page.locator(".ruler > svg")
+    picture = base64.b64encode(ruler.screenshot()).decode()
+    whole, waits = ruler.bounding_box(), ruler.locator(".is-waiting").bounding_box()
+    assert whole
+    assert waits
+    page.goto("about:blank")
+    middle = round(waits["y"] - whole["y"] + waits["height"] / 2)
+    data = f"data:image/png;base64,{picture}"
+    row = page.evaluate(PIXELS, [data, middle])
+    end = round(waits["x"] - whole["x"] + waits["width"])
+    # Both it and what is not observed, which comes next, are nearly grey.
+    assert max(blue - red for red, _, blue in row[end - 3 : end + 3]) > 50
