@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page
 
+from memoryhub import journal
+from memoryhub.journal.writing.activity import activity
+from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
+from tests.e2e.test_shell import PHONE
 from tests.inspector.observed import PAGE, make_observed
 
+#: Parts of tables that reach out of what is seen of them.
+HIDDEN = """nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1)
+  .map(node => node.ariaLabel)"""
 #: Colours of a row of pixels of a picture.
 PIXELS = """async ([data, y]) => {
   const picture = await createImageBitmap(await (await fetch(data)).blob());
@@ -21,8 +29,21 @@ PIXELS = """async ([data, y]) => {
 
 
 @pytest.fixture
-def observed(agent: Agent) -> None:
+def observed(agent: Agent, acme: Project) -> None:
     make_observed(agent)
+    activity.model_asked(acme.id, "observer", "written", calls=1, tokens=900)
+    journal.run(activity.flush)
+
+
+@pytest.mark.parametrize("path", [PAGE, "/p/acme/health"])
+def test_tables_stack_on_a_phone(
+    observed: None, open_page: Callable[..., Page], path: str
+) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(path)
+    tables = page.locator("main .scroll")
+    assert tables.count()
+    assert tables.evaluate_all(HIDDEN) == []
 
 
 def test_what_waits_is_outlined_where_it_ends(observed: None, page: Page) -> None:
