@@ -15,7 +15,8 @@ def actor(context: Context, actor_id: str) -> str:
     name = context["actors"].get(actor_id)
     if not name:
         kind, colon, ref = actor_id.partition(":")
-        shown = f"{kind}{colon}{ref[-8:]}"
+        # A worker is named by a word, which is whole; others by ids.
+        shown = actor_id if kind == "worker" else f"{kind}{colon}{ref[-8:]}"
         return format_html('<span class="mono" title="{}">{}</span>', actor_id, shown)
     return format_html('<span class="actor" title="{}">{}</span>', actor_id, name)
 

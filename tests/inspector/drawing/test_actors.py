@@ -1,0 +1,22 @@
+"""Actors in words."""
+
+from __future__ import annotations
+
+import pytest
+from django.template import Context
+
+from inspector.templatetags import actors
+
+
+@pytest.mark.parametrize(
+    ("actor_id", "shown"),
+    [
+        ("worker:observing", "worker:observing"),
+        ("worker:consolidation", "worker:consolidation"),
+        ("operator:01a219b4-8691-785d-98c1-441a3a4422b7", "operator:3a4422b7"),
+        ("command", "command"),
+    ],
+)
+def test_ids_alone_are_cut(actor_id: str, shown: str) -> None:
+    drawn = actors.actor(Context({"actors": {}}), actor_id)
+    assert drawn == f'<span class="mono" title="{actor_id}">{shown}</span>'
