@@ -12,8 +12,16 @@ from memoryhub import journal
 from memoryhub.journal.writing.activity import activity
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
+from tests.e2e.conftest import AXE
 from tests.e2e.test_shell import PHONE
-from tests.inspector.observed import PAGE, make_observed
+from tests.inspector.observed import NAME, PAGE, fail, make_observed
+
+THREAD = f"/p/acme/threads/{NAME}"
+#: The newest, which changes a field of many characters.
+EVENT = f"{THREAD}/events/{{head}}"
+#: What axe has against a page by WCAG 2.2 A and AA.
+FINDINGS = """async () => (await axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag22aa"]}))
+  .violations.map(each => [each.id, each.nodes.map(node => node.html)])"""
 
 #: Parts of tables that reach out of what is seen of them.
 HIDDEN = """nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1)
@@ -29,24 +37,38 @@ PIXELS = """async ([data, y]) => {
 
 
 @pytest.fixture
-def observed(agent: Agent, acme: Project) -> None:
-    make_observed(agent)
+def observed(agent: Agent, acme: Project) -> int:
+    """A thread whose observer failed just now; its newest event."""
+    row = make_observed(agent)
+    fail(agent)
     activity.model_asked(acme.id, "observer", "written", calls=1, tokens=900)
     journal.run(activity.flush)
+    row.refresh_from_db()
+    return row.head_seq
 
 
-@pytest.mark.parametrize("path", [PAGE, "/p/acme/health"])
+@pytest.mark.parametrize("path", [PAGE, EVENT, "/p/acme/health"])
 def test_tables_stack_on_a_phone(
-    observed: None, open_page: Callable[..., Page], path: str
+    observed: int, open_page: Callable[..., Page], path: str
 ) -> None:
     page = open_page(viewport=PHONE)
-    page.goto(path)
+    page.goto(path.format(head=observed))
     tables = page.locator("main .scroll")
     assert tables.count()
     assert tables.evaluate_all(HIDDEN) == []
 
 
-def test_what_waits_is_outlined_where_it_ends(observed: None, page: Page) -> None:
+@pytest.mark.parametrize("path", [PAGE, THREAD, EVENT])
+def test_axe_finds_nothing_on_a_phone(
+    observed: int, open_page: Callable[..., Page], path: str
+) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(path.format(head=observed))
+    page.evaluate(AXE.read_text())
+    assert page.evaluate(FINDINGS) == []
+
+
+def test_what_waits_is_outlined_where_it_ends(observed: int, page: Page) -> None:
     page.goto(PAGE)
     ruler = page.locator(".ruler > svg")
     picture = base64.b64encode(ruler.screenshot()).decode()

@@ -73,8 +73,8 @@ def test_names_of_clients_are_shown_as_they_are(
     slot = factories.make_slot("found", from_name="tool:search_library")
     factories.run(slots.append(agent=agent, thread="t-1", slots=[slot]))
     page = viewer.get(f"{T}?at_seq=8&tab=changes").content.decode()
-    assert '<th scope="row">senders · tool:search_library</th>' in page
-    assert '<th scope="row">slots</th>' in page
+    assert ">senders · tool:search_library</th>" in page
+    assert ">slots</th>" in page
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
     ("query", "text"),
     [
         ("at_seq=4&base=4", "Nothing that is counted differs"),
-        ("at_seq=3&base=6&tab=memory", "<td>5</td><td>2</td>"),
+        ("at_seq=3&base=6&tab=memory", 'before">5</td><td data-label="after">2</td>'),
         ("base=99", "<b>7</b></a> · <a data-unpin"),
-        ("at_seq=2&base=0", "<td>new</td><td>open</td>"),
+        ("at_seq=2&base=0", 'before">new</td><td data-label="after">open</td>'),
     ],
 )
 def test_any_event_may_be_the_base(
