@@ -13,6 +13,7 @@ from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.observing import rulers
 from inspector.observing.observer_acts import TITLES
+from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.lines import Line
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers, ranges
@@ -76,6 +77,7 @@ def _panel(scene: Scene) -> Context:
     return {
         "observer": observer,
         "bars": [rulers.window_bar(observer), rulers.log_bar(observer, seen)],
+        "around": formulas.LINE,
         "strip": strip,
         "labels": rulers.LABELS,
         "entries": entries[-LISTED:],

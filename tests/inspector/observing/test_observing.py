@@ -50,6 +50,12 @@ def test_what_stands_for_messages_is_drawn_and_opened(
     assert page.count('class="is-reflection"') == 2
     assert "At rest." in page or "Due." in page
     assert "Generations" in page
+    # Why a request that shows all takes more than what the messages have.
+    more = observers.get_observer(row).uncovered - sum(
+        line.tokens for line in row.slots.filter(index__gte=seen.cursor)
+    )
+    assert more == 12 * (row.slot_count - seen.cursor)
+    assert "a message takes 12 tokens more" in page
     for each in (*seen.log, *seen.chunks):
         assert f'href="?observation={each.page_id}#opened"' in page
     opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
