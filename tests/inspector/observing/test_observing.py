@@ -56,6 +56,8 @@ def test_what_stands_for_messages_is_drawn_and_opened(
     )
     assert more == 12 * (row.slot_count - seen.cursor)
     assert "a message takes 12 tokens more" in page
+    runs = page.partition("Runs, newest first")[2]
+    assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in runs
     for each in (*seen.log, *seen.chunks):
         assert f'href="?observation={each.page_id}#opened"' in page
     opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
