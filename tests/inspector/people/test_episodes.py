@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +57,9 @@ def test_what_happened_is_told_in_words_with_its_links(
     assert "/p/acme/threads/talk/slots/0" in text
     assert "/p/acme/threads/talk/events/2" in text
     assert "goes on" in text
+    remember(agent, ann, "talk", "And 12B?")
+    names = re.findall(r'aria-label="(Episode[^"]*)"', str(page(browser, ann).content))
+    assert len(names) == len({*names}) == 2
 
 
 def test_a_look_is_noted_for_each_thread_that_is_shown(
