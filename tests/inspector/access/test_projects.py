@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -10,6 +12,7 @@ from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
 from tests.inspector.conftest import Browser, signed_in
+from tests.oracles import memory_acts
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +95,10 @@ def test_the_overview_shows_what_moved_last_and_health_the_sums(
     factories.append(agent, "t-1", "hello")
     page = viewer.get("/p/acme/").content.decode()
     assert 'href="/p/acme/threads/t-1"' in page
-    assert "Open threads" in viewer.get("/p/acme/health").content.decode()
+    memory_acts.set_key(agent, "seat", "12A", thread="t-1")
+    health = viewer.get("/p/acme/health").content.decode()
+    assert "Open threads" in health
+    assert re.search(r">seat</a> \d+ B\s+in t-1<", health)
 
 
 def test_health_says_in_words_that_the_writer_is_stopped(viewer: Client) -> None:
