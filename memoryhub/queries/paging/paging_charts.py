@@ -23,6 +23,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
 from memoryhub.queries.paging.residency import Warm
 from memoryhub.queries.replay import replay
+from memoryhub.queries.threads import verdicts
+from memoryhub.queries.threads.verdicts import Counters, Flag
 
 Counts = Mapping[str, int]
 #: Stretches of a chart at most.
@@ -114,6 +116,19 @@ class Charts:
     #: The hot list at its end, the page most worth keeping first, and its room.
     warm: tuple[Warm, ...]
     warm_room: int
+
+    @property
+    def flags(self) -> frozenset[Flag]:
+        """Return the verdicts that its rates come under, by the thresholds of all."""
+        rates = Counters(
+            refaults=0,
+            exchanges=self.exchanges.begun,
+            faulted_lately=self.exchanges.faulted_lately,
+            full=False,
+            hits=self.whole.hits,
+            misses=self.whole.count("misses"),
+        )
+        return frozenset(each.flag for each in verdicts.find(rates))
 
 
 def get_charts(

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from memoryhub.kernel.state.paging import Exchanges
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
@@ -51,6 +53,21 @@ def test_a_long_thread_has_few_buckets(
     charts = paging_charts.get_charts(paged)
     assert len(charts.buckets) <= 3
     assert sum(b.evicted for b in charts.buckets) == paged.eviction_count
+
+
+def test_rates_come_under_the_thresholds_of_lists_and_health(paged: Thread) -> None:
+    charts = paging_charts.get_charts(paged)
+    assert charts.flags == set()
+
+    def flags(hits: int, misses: int, *last: bool) -> set[str]:
+        whole = replace(charts.whole, counts={"hits": hits, "misses": misses})
+        exchanges = Exchanges(begun=len(last), last=last)
+        return {*replace(charts, whole=whole, exchanges=exchanges).flags}
+
+    assert flags(59, 41) == {"missing"}
+    assert flags(60, 40) == flags(58, 41) == set()  # as low as the goal; too few
+    assert flags(0, 0, *[False] * 5) == {"faulting"}
+    assert flags(0, 0, *[False] * 4) == set()
 
 
 def test_an_unknown_rate_is_none(paged: Thread) -> None:
