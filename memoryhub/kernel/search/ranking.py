@@ -169,7 +169,7 @@ def _often(index: Index, word: Word) -> int:
         sum(
             int(postings.starts[at + 1] - postings.starts[at])
             for postings in index.parts
-            for at in _same(postings, term)
+            if (at := postings.find(term)) is not None
         )
         for term in word.spoken
     )
@@ -277,9 +277,9 @@ def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> 
     """How often a term stands in each record; with `stem` its other forms as well."""
     exact, stemmed = np.zeros(len(ranged), np.float32), ""
     for postings in index.parts:
-        for word in _same(postings, term):
-            _add(exact, postings, word, 1)
-            stemmed = postings.stems[word]
+        if (place := postings.find(term)) is not None:
+            _add(exact, postings, place, 1)
+            stemmed = postings.stems[place]
     weighed = exact
     if stem is not None and term.isalpha():
         # To make one takes longer than all else that is done for a word.
@@ -301,12 +301,6 @@ def _dates(index: Index, words: Sequence[str], ranged: Numbers) -> list[Term]:
         if of_date.records:
             found.append(replace(of_date, term=word))
     return found
-
-
-def _same(postings: Postings, term: str) -> Iterator[int]:
-    at = bisect_left(postings.words, term)
-    if at < len(postings.words) and postings.words[at] == term:
-        yield at
 
 
 def _forms(postings: Postings, stemmed: str) -> Iterator[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,11 @@ class Postings:
         arrays = (self.starts, self.records, self.counts)
         return words + sum(each.nbytes for each in arrays)
 
+    def find(self, word: str) -> int | None:
+        """Return the number of a word; None if it is none of these."""
+        at = bisect_left(self.words, word)
+        return at if at < len(self.words) and self.words[at] == word else None
+
     def moved(self, by: int) -> Postings:
         """With all records so many places further on, and arrays of its own."""
         return Postings(
@@ -109,8 +115,11 @@ class Segment:
     postings: Postings
 
 
-def build(found: Iterable[Record]) -> Segment:
-    """Make a segment of records in the order of their seqs. Linear in their texts."""
+def build(found: Iterable[Record], stem: terms.Stem | None = None) -> Segment:
+    """Make a segment of records in the order of their seqs. Linear in their texts.
+
+    Words are stemmed by what is given, or all of them anew.
+    """
     rows, names = list[tuple[Any, ...]](), named()
     places: dict[str, list[int]] = {}
     often: dict[str, list[int]] = {}
@@ -127,7 +136,7 @@ def build(found: Iterable[Record]) -> Segment:
         at_names = [names.setdefault(name, len(names)) for name in called]
         role = ROLES.index(record.role)
         rows.append((record.seq, record.time, record.turn, length, *at_names, 0, role))
-    words, stem = sorted(places), terms.stemmer()
+    words, stem = sorted(places), stem or terms.stemmer()
     lengths = [len(places[word]) for word in words]
     return Segment(
         records=np.array(rows, RECORD),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from uuid import UUID
 
@@ -115,6 +116,18 @@ def test_segments_joined_are_as_if_made_at_once(
         assert np.array_equal(kept, made)
     assert again.postings.words == whole.postings.words
     assert again.postings.stems == whole.postings.stems
+
+
+def test_words_of_an_index_have_the_stems_that_would_be_made() -> None:
+    index = index_of("flights were changed", "the change of flights", "flying")
+    stem, made = index.stemmer(), terms.stemmer()
+    for word in ("flights", "changed", "flying", "changes", "were", "bookings"):
+        assert stem(word) == made(word)
+    # What stands there is found, not made.
+    (part,) = index.parts
+    held = replace(part, stems=tuple("-" for _ in part.stems))
+    stem = replace(index, parts=(held,)).stemmer()
+    assert (stem("flying"), stem("bookings")) == ("-", "book")
 
 
 def test_scores_are_bm25() -> None:
