@@ -263,7 +263,9 @@ def send_home(
 def shrink(decision: Decision, *, cause: Cause = "shrink") -> None:
     """Let go of what no longer fits by the settings that hold now."""
     free_up(decision, 0, cause=cause)
-    for name in precedence.below(decision.state, PINNED):
+    # Nearly always it fits by now, and then the order of all frames is not needed.
+    fits = decision.paging.used <= decision.paging.settings.usable
+    for name in () if fits else precedence.below(decision.state, PINNED):
         if decision.paging.used <= decision.paging.settings.usable:
             break
         if name in decision.paging.frames:
