@@ -148,6 +148,8 @@ class Thread(models.Model):
             ),
         ]
         indexes = [
+            # What is a subject's; and of that its home, which every turn asks for.
+            models.Index(fields=["subject", "home"], name="thread_of_subject"),
             # The list of threads, and that list narrowed by one facet.
             models.Index(fields=["project", "-listed_at", "id"], name="thread_listed"),
             models.Index(

@@ -296,6 +296,39 @@ def select_named_subjects(project: UUID, names: Collection[str]) -> list[UUID]:
     return [_as_uuid(subject) for (subject,) in rows]
 
 
+def select_homes(subjects: Collection[UUID]) -> list[UUID]:
+    """Return the home threads of subjects, but for nobody in particular."""
+    rows = _select(
+        f'SELECT t."id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
+        f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
+        f'WHERE t."subject_id" IN ({_places(subjects)}) AND t."home" '
+        'AND t."status" = %s AND NOT s."anonymous" ORDER BY t."id"',
+        [*map(_uuid, subjects), Thread.Status.OPEN.value],
+    )
+    return [_as_uuid(thread) for (thread,) in rows]
+
+
+def select_learnt(
+    subject: UUID, records: Collection[tuple[UUID, int]]
+) -> list[tuple[UUID, int, int]]:
+    """Return (thread, seq, seq at home) of what a subject's home learnt from records.
+
+    In the order in which it was learnt.
+    """
+    threads, seqs = {thread for thread, _ in records}, {seq for _, seq in records}
+    rows = _select(
+        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
+        f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
+        'ON d."derived_thread" = t."id" '
+        'WHERE t."subject_id" = %s AND t."home" AND t."status" = %s '
+        f'AND d."thread_id" IN ({_places(threads)}) '
+        f'AND d."source_seq" IN ({_places(seqs)}) ORDER BY d."derived_seq"',
+        [_uuid(subject), Thread.Status.OPEN.value, *map(_uuid, threads), *seqs],
+    )
+    found = [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
+    return [each for each in found if each[:2] in records]
+
+
 def select_project_state(project: UUID) -> str:
     """Return the project's state; share-locked on PostgreSQL."""
     rows = _select(

@@ -12,6 +12,7 @@ from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.statements import PAGES_READ
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import block_lines
 from memoryhub.kernel.levels.block_lines import Carried
@@ -28,6 +29,10 @@ from memoryhub.queries.replay import states, tokenizers
 from memoryhub.queries.threads.edits import Edit
 from memoryhub.queries.threads.threads import names_of
 
+#: Which of a home's pages its requests carry, in their order.
+_CARRIED = (
+    '"thread_id" = %s AND "type" = %s AND "deleted_seq" IS NULL ORDER BY "created_seq"'
+)
 _WRITING = (PageCreated.event_type, PageUpdated.event_type)
 
 
@@ -113,32 +118,25 @@ def list_carried(
 ) -> tuple[Carried, ...]:
     """Return what a thread's requests may carry of its subject's blocks, in order.
 
-    One query for nobody's in particular, two where there are none, else six. Nothing
-    for a thread that is not there yet and nobody's in particular, nor for one that was
-    set so.
+    One query for nobody's in particular, at most three where there are none, else
+    seven. Nothing for a thread that is not there yet and nobody's in particular, nor
+    for one that was set so.
     """
     meant = names_of(name, bound=bound)
     # A name that a bound key uses may be that of another subject's thread, too.
     subjects = [bound] if bound else statements.select_named_subjects(project, meant)
-    if not subjects:
+    homes = statements.select_homes(subjects) if subjects else []
+    made = PAGES_READ.where(_CARRIED, homes[0], BLOCK) if homes else []
+    if not made:
         return ()
-    homes = Thread.objects.select_related("subject").filter(
-        home=True,
-        status=Thread.Status.OPEN,
-        subject__in=subjects,
-        subject__anonymous=False,
-    )
-    home = homes.first()
-    if home is None:
-        return ()
+    home = Thread.objects.select_related("subject").get(id=homes[0])
     own = Thread.objects.filter(
         project=project, name__in=meant, subject=home.subject_id
     )
     found = {thread.name: thread for thread in own}
     thread = next((found[each] for each in meant if each in found), None)
     count = (EST if thread is None else tokenizers.of(thread)).count
-    made = Page.objects.filter(thread=home, type=BLOCK, deleted_seq=None)
-    places = [entry_of(row, ()).full.location for row in made.order_by("created_seq")]
+    places = [entry_of(row, ()).full.location for row in made]
     opened = texts.opened(home, places)
     there = [place for place in places if place in opened]
     return tuple(

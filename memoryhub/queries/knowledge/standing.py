@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from memoryhub.journal.rows import statements
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.levels.contexts import Mark
-from memoryhub.models.derivations import Derivation
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -58,24 +58,14 @@ def list_marks(
 ) -> dict[Place, tuple[Mark, ...]]:
     """Return what of these records no longer holds, of those of which anything is so.
 
-    At an instant of the world, by what was known at another, or is by now. Two queries
+    At an instant of the world, by what was known at another, or is by now. One query
     where nothing was learnt from any, else five for 50 timelines.
     """
-    home = find_home(subject) if places else None
+    learnt = statements.select_learnt(subject.id, {*places}) if places else ()
+    home = find_home(subject) if learnt else None
     if home is None:
         return {}
-    learnt = Derivation.objects.filter(
-        derived_thread=home.id,
-        thread__in={thread for thread, _ in places},
-        source_seq__in={seq for _, seq in places},
-    ).order_by("derived_seq")
-    columns = ("thread_id", "source_seq", "derived_seq")
-    wanted = {*places}
-    claims = [
-        ((thread, source), seq)
-        for thread, source, seq in learnt.values_list(*columns)
-        if (thread, source) in wanted
-    ]
+    claims = [((thread, source), seq) for thread, source, seq in learnt]
     until = seq_at(home, known_at)
     timelines = timelines_of(home, [seq for _, seq in claims], known_at=until)
     found: dict[Place, list[Mark]] = {}

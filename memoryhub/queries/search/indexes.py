@@ -55,6 +55,7 @@ def _brought_up(index: Index, threads: Sequence[Thread]) -> CaughtUp | None:
     stored = _stored([each for each in threads if each.id not in index.covered])
     loaded = list[tuple[UUID, Segment]]()
     covered = dict[UUID, tuple[Span, ...]]()
+    stem = index.stemmer()
     left = MOST
     for thread in threads:
         kept = stored.get(thread.id, [])
@@ -70,7 +71,7 @@ def _brought_up(index: Index, threads: Sequence[Thread]) -> CaughtUp | None:
             left -= found.opened
             spans = (*spans, (gap[0], found.upto))
             if found.records:
-                loaded.append((thread.id, segments.build(found.records)))
+                loaded.append((thread.id, segments.build(found.records, stem)))
             if left <= 0:
                 break
         if gaps or kept:
