@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from memoryhub.errors import Refusal
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import Range, Reason, RecordsErased
 from memoryhub.kernel.state.events import (
@@ -30,6 +31,13 @@ class Command:
     """Base of all commands."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse(Command):
+    """Refuse what no command could be made for; repeats are answered before that."""
+
+    refusal: Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
@@ -586,11 +587,11 @@ def _drafts(items: Sequence[FactIn]) -> list[FactDraft]:
 async def _submit(
     request: HttpRequest, place: Place, body: _Body, make: _Make
 ) -> Receipt:
-    agent = auth.caller(request)
+    agent, named = auth.caller(request), idempotency(request, body)
 
     def prepared() -> tuple[Subject, Command]:
         subject = find_subject(agent, place)
-        return subject, make(subject)
+        return subject, homes.prepared(partial(make, subject), named)
 
     subject, command = await read(prepared)
     made = command.facts if isinstance(command, AssertFacts) else ()
@@ -602,7 +603,7 @@ async def _submit(
         if_match=if_match(request),
         # What it was made of may have been erased since it was read.
         epoch=subject.epoch,
-        request=idempotency(request, body),
+        request=named,
     )
 
 

@@ -21,6 +21,7 @@ from memoryhub.kernel.commands import (
     CloseThread,
     CreateThread,
     ForkThread,
+    Refuse,
     ReopenThread,
     RetireThread,
 )
@@ -181,6 +182,11 @@ def retire(decision: Decision, command: RetireThread, pages: PageTable) -> None:
     )
 
 
+def refuse(decision: Decision, command: Refuse, pages: PageTable) -> None:
+    """Raise what came of making a command that was no repeat."""
+    raise command.refusal
+
+
 def require_open(state: ThreadState) -> None:
     """Raise unless an agent may write to the thread."""
     if state.status == "closed":
@@ -318,7 +324,9 @@ PART = Part(
         CloseThread: close,
         ReopenThread: reopen,
         RetireThread: retire,
+        Refuse: refuse,
     },
+    home=frozenset({Refuse}),
     events={
         ThreadCreated: created,
         ThreadForked: forked,

@@ -20,6 +20,7 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt, Request
+from memoryhub.kernel.commands import Refuse
 from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST
@@ -172,7 +173,8 @@ async def revert(
     Raises InvalidError for a version that it never had, PageUnknownError,
     PageErasedError for one whose text is gone.
     """
-    command = await read(_as_it_was, subject, block, version, conditions.by)
+    make = partial(_as_it_was, subject, block, version, conditions.by)
+    command = await read(homes.prepared, make, conditions.request)
     return await _submit(agent, subject, command, conditions)
 
 
@@ -207,7 +209,8 @@ async def _edit(
     """
     async with _changing.setdefault((subject.id, block), asyncio.Lock()):
         for attempt in range(_ATTEMPTS):
-            command = await read(_changed, subject, block, change, conditions.by)
+            make = partial(_changed, subject, block, change, conditions.by)
+            command = await read(homes.prepared, make, conditions.request)
             try:
                 return await _submit(agent, subject, command, conditions)
             except StaleError:
@@ -217,13 +220,16 @@ async def _edit(
 
 
 async def _submit(
-    agent: Agent, subject: Subject, command: WriteBlock, conditions: Conditions
+    agent: Agent,
+    subject: Subject,
+    command: WriteBlock | Refuse,
+    conditions: Conditions,
 ) -> Receipt:
     return await homes.submit(
         agent=agent,
         subject=subject,
         command=command,
-        texts=[command.page.payload],
+        texts=[command.page.payload] if isinstance(command, WriteBlock) else [],
         if_match=conditions.if_match,
         request=conditions.request,
     )

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from memoryhub import journal
+from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order, Receipt, Request
-from memoryhub.kernel.commands import Command
+from memoryhub.kernel.commands import Command, Refuse
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
+
+Made = TypeVar("Made", bound=Command)
+
+
+def prepared(make: Callable[[], Made], request: Request | None) -> Made | Refuse:
+    """Return the command that `make` reads its way to, or one that refuses in its turn.
+
+    A repeat may find that it cannot be done, for it has been: that is looked up where
+    it is written. Raises what `make` does where there is nothing to repeat.
+    """
+    try:
+        return make()
+    except Refusal as refusal:
+        if request is None:
+            raise
+        return Refuse(refusal=refusal)
 
 
 async def submit(

@@ -55,6 +55,18 @@ async def test_a_repeat_asserts_nothing_twice(api: Client, ann: Subject) -> None
     ] == 1
 
 
+async def test_a_repeat_is_answered_though_its_fact_is_gone(
+    api: Client, ann: Subject
+) -> None:
+    await api.post("/threads/visit/facts", FACT)
+    named = [("Idempotency-Key", "k")]
+    path, body = f"/subjects/{ann.id}/facts/2:retract", {"reason": "wrong"}
+    first = await api.post(path, body, headers=named)
+    again = await api.post(path, body, headers=named)
+    assert (again.status, again.json) == (200, first.json)
+    assert (await api.post(path, body)).status == 404
+
+
 async def test_lists_go_on_where_they_stopped(api: Client, ann: Subject) -> None:
     items = [{**FACT, "predicate": "likes", "value": str(n)} for n in range(7)]
     items += [{**FACT, "predicate": f"p {n}", "value": "x"} for n in range(4)]

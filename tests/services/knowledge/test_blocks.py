@@ -17,7 +17,7 @@ from memoryhub.errors import (
     ValueErasedError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import Receipt, Request
 from memoryhub.kernel.knowledge import blocks as kernel
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.models.subjects import Subject
@@ -51,8 +51,8 @@ def append(agent: Agent, ann: Subject, text: str, **more: Any) -> Receipt:
     return run(blocks.append(text=text, **where))
 
 
-def replace(agent: Agent, ann: Subject, old: str, new: str) -> Receipt:
-    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+def replace(agent: Agent, ann: Subject, old: str, new: str, **more: Any) -> Receipt:
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"} | more
     return run(blocks.replace(old=old, new=new, **where))
 
 
@@ -175,3 +175,16 @@ def test_an_erased_text_stays_out(agent: Agent, ann: Subject) -> None:
     with pytest.raises(PageErasedError):
         run(blocks.revert(version=1, **where))
     assert read(ann).text == "Ann."
+
+
+def test_a_repeat_is_answered_though_it_could_not_be_done_again(
+    agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann, "Flies often.")
+    once = Conditions(request=Request(key="k", fingerprint=b"same"))
+    first = replace(agent, ann, "often", "seldom", conditions=once)
+    again = replace(agent, ann, "often", "seldom", conditions=once)
+    assert (again.replayed, again.seq) == (True, first.seq)
+    other = Conditions(request=Request(key="another", fingerprint=b"same"))
+    with pytest.raises(NotInBlockError):
+        replace(agent, ann, "often", "seldom", conditions=other)
