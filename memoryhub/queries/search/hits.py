@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
 from memoryhub.journal.log import log
@@ -32,6 +33,8 @@ FACT = FactAsserted.searched.kind
 #: Records opened in one statement.
 CHUNK = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Why what the index has is no hit: its text is gone, or it is not what was asked for.
+Missed = Literal["erased", "no_match"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +77,8 @@ def iter_hits(
     query: SearchQuery,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None = None,
-) -> Iterator[Hit | None]:
-    """Yield what was found in order; None for what is erased, or lacks a phrase.
+) -> Iterator[Hit | Missed]:
+    """Yield what was found in order, or why it is no hit: for lack of a phrase, too.
 
     With `where` facts are told, each once, as far as it lets them by. `threads` come
     with their subject. One query for 100, and those of facts among them.
@@ -89,8 +92,11 @@ def iter_hits(
             thread = threads[index.threads[int(index.records["thread"][place])]]
             row = rows.get((thread.id, int(index.records["seq"][place])))
             text = None if row is None else _text(thread, row)
-            if row is None or text is None or not _has_phrases(text[1], query):
-                yield None
+            if row is None or text is None:
+                yield "erased"
+                continue
+            if not _has_phrases(text[1], query):
+                yield "no_match"
                 continue
             hit = _hit(index, ranked, at, thread, text)
             if where is None or hit.kind != FACT:
@@ -98,7 +104,7 @@ def iter_hits(
                 continue
             fact = facts.get(row.seq)
             yield (
-                None
+                "no_match"
                 if fact is None or fact.key in seen
                 else _telling(hit, fact.fact, text[1])
             )

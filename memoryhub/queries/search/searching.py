@@ -26,7 +26,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import indexes
-from memoryhub.queries.search.hits import Hit, iter_hits
+from memoryhub.queries.search.hits import Hit, Missed, iter_hits
 from memoryhub.queries.threads import forks
 
 #: What can be found, as events declare it.
@@ -223,7 +223,7 @@ def _search(
 
 
 def _opened(
-    every: Iterator[Hit | None],
+    every: Iterator[Hit | Missed],
     ranked: Ranked,
     request: SearchRequest,
     threads: Mapping[UUID, Thread],
@@ -231,20 +231,21 @@ def _opened(
 ) -> SearchResult:
     """With what was found, checked: with a phrase all that may hold it is opened."""
     phrases = bool(request.query.phrases)
-    hits, dropped, opened = list[Hit](), 0, 0
+    hits, dropped, opened = list[Hit](), list[Missed](), 0
     for hit in islice(every, OPENED):
         opened += 1
-        if hit is None:
-            dropped += 1
-        else:
+        if isinstance(hit, Hit):
             hits.append(hit)
+        else:
+            dropped.append(hit)
         if len(hits) >= request.limit and not phrases:
             break
     unopened = phrases and opened < ranked.total
-    total = len(hits) if phrases else ranked.total - dropped
+    total = len(hits) if phrases else ranked.total - len(dropped)
     reason: Reason | None = found.reason
     if ranked.total and not hits:
-        reason = "no_match" if phrases else "erased"
+        gone = "erased" in dropped and not phrases
+        reason = "erased" if gone else "no_match"
     return replace(
         found,
         items=_marked(hits[: request.limit], request.where, threads),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -23,6 +24,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts as known
+from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import searching
 from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.services.access.api_keys import Agent
@@ -282,3 +284,11 @@ def test_a_fact_is_found_by_its_words(agent: Agent, ann: Subject) -> None:
     for query in ("flesland", '"home airport Bergen"', "kind:fact airport"):
         (hit,) = searching.recall(ann, SearchRequest.parse(query)).items
         assert (hit.kind, hit.seq) == ("fact", seq), query
+
+
+def test_what_no_longer_holds_is_no_erased_hit(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("OSL", 0))
+    say(agent, ann, claim("BGO", 3))
+    where = FactFilter(valid_at=day(9))
+    found = searching.recall(ann, replace(SearchRequest.parse("OSL"), where=where))
+    assert (found.items, found.reason) == ((), "no_match")
