@@ -56,13 +56,16 @@ def read_range(
     most: int,
     count: Count,
     whole: bool = False,
+    closed: bool = False,
 ) -> Range | None:
     """Read the slots of one observation that begins there, and ends there at most.
 
-    None where none can end yet. `thread` comes with its subject; `whole` are messages
-    as a model reads them. Two queries for 200 slots.
+    None where none can end yet: one does not end between calls and their results, nor
+    with the thread, unless it is `closed` by what is about to follow. `thread` comes
+    with its subject; `whole` are messages as a model reads them. Two queries for 200
+    slots.
     """
-    kept = _choose(thread, state, begin, end, most=most)
+    kept = _choose(thread, state, begin, end, most=most, closed=closed)
     if kept is None:
         return None
     return Range(
@@ -154,6 +157,7 @@ def _choose(
     *,
     most: int,
     content: bool = True,
+    closed: bool = False,
 ) -> list[SlotLine] | None:
     """The slots of one observation that begins there; None where none can end yet."""
     found, total = list[SlotLine](), 0
@@ -168,8 +172,9 @@ def _choose(
     to = formulas.choose_end(
         begin, _sizes(found), most, all_of=every and end == state.slot_count
     )
-    if every and end < state.slot_count and (to is None or total <= most):
-        # A gap ends where an observation did.
+    # A gap ends where an observation did.
+    ends = closed or end < state.slot_count
+    if every and ends and (to is None or total <= most):
         to = end
     return None if to is None else found[: to - begin]
 

@@ -6,7 +6,7 @@ still wanted then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -14,6 +14,7 @@ from uuid import UUID
 from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order
+from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import extractive, formulas, making
 from memoryhub.kernel.observing.observing import CreateObservation, CreateReflection
@@ -43,26 +44,29 @@ def prepared(
     """
     thread = threads.get_thread(project, name, bound=bound)
     state, count = states.state_of(thread), tokenizers.of(thread).count
-    more = sum(slot.tokens for slot in command.slots)
-    pieces = tuple(_iter_pieces(thread, state, count, more=more))
+    pieces = tuple(_iter_pieces(thread, state, count, command.slots))
     reflected = reflect(thread, state, count)
     epoch = state.observing.epoch
     return replace(command, observed=pieces, reflected=reflected, epoch=epoch)
 
 
 def _iter_pieces(
-    thread: Thread, state: ThreadState, count: Count, *, more: int
+    thread: Thread, state: ThreadState, count: Count, new: Sequence[NewSlot]
 ) -> Iterator[NewObservation]:
     """Observations until as much is left as an activation leaves."""
     settings = state.paging.settings
-    left = formulas.uncovered(state) + more
+    left = formulas.uncovered(state) + sum(slot.tokens for slot in new)
+    # No result of a tool is to come, once somebody else speaks.
+    closed = bool(new) and new[0].role != "tool"
     most, made = formulas.cap(settings, None), 0
     for begin, end in ranges.list_open(state):
         at: int | None = begin
         while at is not None and at < end and made < MOST:
             if left <= formulas.keep(settings):
                 return
-            found = ranges.read_range(thread, state, at, end, most=most, count=count)
+            found = ranges.read_range(
+                thread, state, at, end, most=most, count=count, closed=closed
+            )
             at = found.end if found else None
             if found is not None:
                 left -= formulas.weight(found.raw, found.end - found.begin)

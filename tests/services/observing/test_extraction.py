@@ -13,6 +13,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.slots import Slot
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
+from memoryhub.services.threads import slots
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
 from tests.cast import forgetting
@@ -40,12 +41,12 @@ def talk(agent: Agent, first: int, end: int, thread: str = "t-1") -> Begun:
     """Turns of two messages each; the last."""
     begun = None
     for n in range(first, end, 2):
-        slots = [
+        said_now = [
             make_slot(said(each), type=f"chat.{said(each)['role']}")
             for each in (n - 1, n)
             if each >= 0
         ]
-        new = NewTurn(slots=slots)
+        new = NewTurn(slots=said_now)
         begun = run(turns.begin(agent=agent, thread=thread, new=new))
     assert begun is not None
     return begun
@@ -116,3 +117,20 @@ def test_an_erasure_leaves_room_however_much_comes_back(agent: Agent) -> None:
     assert told(log) | raw >= {*range(401)}
     assert formulas.need(state) <= window
     rebuild(get_thread(agent))
+
+
+def test_a_turn_closes_what_stands_before_it(agent: Agent) -> None:
+    """What was said last may be more than there is room for beside the user."""
+    make_thread(agent, "t-1", **SETTINGS)
+    append(agent, "t-1", "Look it up, word0000.")
+    long = {"role": "assistant", "content": "word0001 " + "and so on " * 1_400}
+    run(
+        slots.append(
+            agent=agent, thread="t-1", slots=[make_slot(long, type="chat.assistant")]
+        )
+    )
+    asked = {"role": "user", "content": "word0002 " + "and what is " * 600}
+    new = NewTurn(slots=[make_slot(asked, type="chat.user")])
+    log, raw = request_of(run(turns.begin(agent=agent, thread="t-1", new=new)))
+    assert told(log) | raw == {0, 1, 2}
+    assert state_of(get_thread(agent)).observing.cursor == 2
