@@ -7,7 +7,7 @@ sees. All of them appear at once, when `open_all` says so, or none does.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -38,12 +38,12 @@ from memoryhub.journal.rows import (
     tombstones,
     totals,
 )
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.rows import DerivationRow, EventRow
 from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.writer import run
 from memoryhub.kernel.replay import Recorded
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.events import Snapshot
+from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.privacy import tables
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
@@ -113,6 +113,16 @@ def write(arrival: Arrival, *, epoch: int) -> None:
     run(partial(_write, arrival, epoch))
     arrival.events, arrival.size, arrival.kept = [], 0, []
     arrival.rows = projections.Rows()
+
+
+def hold_back(arrival: Arrival, there: Container[UUID]) -> list[DerivationRow]:
+    """Take out and return what was made of threads that are not there yet.
+
+    A turn may carry a block of a home thread that was made after its own.
+    """
+    every = arrival.rows.derivations
+    arrival.rows.derivations = [row for row in every if row.thread_id in there]
+    return [row for row in every if row.thread_id not in there]
 
 
 def require_welcome(subject: UUID, *, epoch: int) -> None:
@@ -197,24 +207,50 @@ def _erased_row(head: Head, recorded: Recorded, erased_by: int | None) -> EventR
     )
 
 
-def open_all(arrived: Sequence[Head], subject: Subject, *, actor: str) -> None:
+def open_all(
+    arrived: Sequence[Head],
+    subject: Subject,
+    *,
+    actor: str,
+    held_back: Sequence[DerivationRow] = (),
+) -> None:
     """Let everybody see these threads, all in one transaction, which records it.
 
+    And what was held back, but for what was made of, or is, what was erased since.
     Raises what `require_welcome` does, ProjectFullError, and HomeTakenError for a home
     thread of a subject that got one meanwhile.
     """
     ids = [head.state.id for head in arrived]
     # They are complete, and nobody else writes to them.
     found = [totals.count_threads(Q(thread__in=batch)) for batch in _batches(ids)]
-    run(partial(_open_all, arrived, subject, actor, found))
+    kept = list[DerivationRow]()
+    for begin in range(0, len(held_back), BATCH):
+        kept += _standing(held_back[begin : begin + BATCH])
+    run(partial(_open_all, arrived, subject, actor, found, kept))
+
+
+def _standing(rows: Sequence[DerivationRow]) -> Iterator[DerivationRow]:
+    sources = [(row.thread_id, row.source_seq) for row in rows]
+    made = [(row.derived_thread, row.derived_seq) for row in rows]
+    events = Event.objects.at_places([*dict.fromkeys([*sources, *made])])
+    places = events.filter(erased_by=None).values_list("thread_id", "seq")
+    there = {*places}
+    for row, source, result in zip(rows, sources, made, strict=True):
+        if source in there and result in there:
+            yield row
 
 
 def _open_all(
-    arrived: Sequence[Head], subject: Subject, actor: str, found: list[totals.Totals]
+    arrived: Sequence[Head],
+    subject: Subject,
+    actor: str,
+    found: list[totals.Totals],
+    held_back: Sequence[DerivationRow],
 ) -> None:
     with transaction.atomic():
         require_welcome(subject.id, epoch=subject.epoch)
         _count(subject.project_id, sum(not head.state.home for head in arrived))
+        statements.DERIVATIONS.rows(held_back)
         for status, threads in _by_status(arrived).items():
             for batch in _batches(threads):
                 rows = Thread.objects.filter(id__in=batch)

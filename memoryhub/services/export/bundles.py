@@ -28,6 +28,7 @@ from memoryhub.journal import importing
 from memoryhub.journal.importing import Arrival
 from memoryhub.journal.log.heads import Head
 from memoryhub.journal.rows import tombstones
+from memoryhub.journal.rows.rows import DerivationRow
 from memoryhub.kernel.formats.bundles import (
     EVENTS,
     FORMAT,
@@ -180,8 +181,9 @@ def take(
     walk = _pass(manifest, project, subject.id)
     withheld = Withheld(subject)
     try:
-        arrived = list(_written(bundle, walk, withheld, subject, progress))
-        importing.open_all(arrived, subject, actor=ACTOR)
+        later = list[DerivationRow]()
+        arrived = list(_written(bundle, walk, withheld, subject, progress, later=later))
+        importing.open_all(arrived, subject, actor=ACTOR, held_back=later)
     except BaseException:
         importing.remove(walk.ids.threads.values())
         raise
@@ -275,14 +277,18 @@ def _written(
     withheld: Withheld,
     subject: Subject,
     progress: Progress,
+    *,
+    later: list[DerivationRow],
 ) -> Iterator[Head]:
-    """Each thread once all of it is on disk."""
+    """Each thread once all of it is on disk, but for what is added to `later`."""
+    there = set[UUID]()
     chains: dict[tuple[UUID, int], bytes] = {}
     arrival: Arrival | None = None
     for each in walk.incoming(bundle.lines(), bundle.file):
         if arrival is None:
             arrival = _begun(walk, each, bundle.manifest)
             withheld.begin(arrival.head.state, each.thread.head_seq)
+            there.add(arrival.head.state.id)
         _add(arrival, _tied(each, chains), withheld, subject)
         state = arrival.head.state
         walk.keep(state)
@@ -291,6 +297,7 @@ def _written(
         last = state.seq == each.thread.head_seq
         if last or arrival.full:
             progress(len(arrival.events))
+            later += importing.hold_back(arrival, there)
             importing.write(arrival, epoch=subject.epoch)
         if last:
             _let_go(arrival, withheld, subject)

@@ -21,10 +21,14 @@ from memoryhub.errors import (
 from memoryhub.journal import importing
 from memoryhub.models import Event, Instance, Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.derivations import Derivation
 from memoryhub.queries.verify import context_verification
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.people import subjects
 from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests.cast import bundled, erasings, factories
 from tests.replay import assert_replays
 
@@ -341,3 +345,21 @@ def test_small_batches_come_to_the_same(
     bundled.take(data, zeta)
     for row in Thread.objects.select_related("subject").filter(project=zeta):
         assert_replays(row)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_block_comes_along_that_an_older_thread_carries(
+    agent: Agent, acme: Project, zeta: Project
+) -> None:
+    """Its home thread was made later, and comes later."""
+    factories.make_thread(agent, "t-1", user_id="ann")
+    ann = subjects.find_or_create(acme.id, "ann")
+    draft = BlockDraft(block="persona", text="Flies often.")
+    factories.run(blocks.put(agent=agent, subject=ann, draft=draft))
+    factories.run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
+    bundled.take(bundled.export(ann), zeta)
+    carried = Derivation.objects.get(thread__project=zeta)
+    assert (carried.thread.home, carried.source_seq) == (True, 2)
+    there = Thread.objects.get(id=carried.derived_thread)
+    assert (there.name, there.project_id) == ("t-1", zeta.id)
+    assert_replays(there)
