@@ -171,11 +171,13 @@ async def revert(
     """Write an older version of a block, text and meta, as its next one.
 
     Raises InvalidError for a version that it never had, PageUnknownError,
-    PageErasedError for one whose text is gone.
+    PageErasedError for one whose text is gone, StaleError if anything of the subject's
+    was erased meanwhile.
     """
     make = partial(_as_it_was, subject, block, version, conditions.by)
     command = await read(homes.prepared, make, conditions.request)
-    return await _submit(agent, subject, command, conditions)
+    # Erased meanwhile, what was read here may not be written again.
+    return await _submit(agent, subject, command, conditions, epoch=subject.epoch)
 
 
 async def delete(
@@ -224,6 +226,8 @@ async def _submit(
     subject: Subject,
     command: WriteBlock | Refuse,
     conditions: Conditions,
+    *,
+    epoch: int | None = None,
 ) -> Receipt:
     return await homes.submit(
         agent=agent,
@@ -231,6 +235,7 @@ async def _submit(
         command=command,
         texts=[command.page.payload] if isinstance(command, WriteBlock) else [],
         if_match=conditions.if_match,
+        epoch=epoch,
         request=conditions.request,
     )
 

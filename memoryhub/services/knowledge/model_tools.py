@@ -25,6 +25,7 @@ from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.tools import Failure
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
+from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.kernel.text import memory_tools, names, strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import keys as reading
@@ -44,6 +45,10 @@ _REFUSED = (
     ValueTooLargeError,
 )
 _OFF = "This thread does not allow that."
+_NO_BLOCK = "There is no block of that name. Those that there are stand in <VM:BLOCKS>."
+_TOO_LARGE = (
+    f"A block holds {MAX_BLOCK_BYTES} bytes. Put less in the place of some of it."
+)
 _NO_NAME = "That is no name: letters, digits and ._:@- only, at most 128."
 
 
@@ -136,8 +141,13 @@ async def _edit_block(
         return Failure(
             "Say what `new` is to stand in the place of, or leave `old` out."
         )
-    if old is None:
-        await blocks.append(text=new, conditions=conditions, **where)
-        return "It stands at the end of the block."
-    await blocks.replace(old=old, new=new, conditions=conditions, **where)
+    try:
+        if old is None:
+            await blocks.append(text=new, conditions=conditions, **where)
+            return "It stands at the end of the block."
+        await blocks.replace(old=old, new=new, conditions=conditions, **where)
+    except PageUnknownError:
+        return Failure(_NO_BLOCK)
+    except ValueTooLargeError:
+        return Failure(_TOO_LARGE)
     return "The block is changed."

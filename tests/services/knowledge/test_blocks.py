@@ -14,6 +14,7 @@ from memoryhub.errors import (
     NotUniqueError,
     PageErasedError,
     PageUnknownError,
+    StaleError,
     ValueErasedError,
     ValueTooLargeError,
 )
@@ -130,6 +131,10 @@ def test_revert_restores(agent: Agent, ann: Subject) -> None:
     for version in (0, 4):
         with pytest.raises(InvalidError):
             run(blocks.revert(version=version, **where))
+    # As if something was erased since it was read.
+    ann.epoch -= 1
+    with pytest.raises(StaleError):
+        run(blocks.revert(version=2, **where))
 
 
 def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) -> None:

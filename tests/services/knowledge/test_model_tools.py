@@ -67,7 +67,8 @@ def test_its_mistakes_are_told_to_it(agent: Agent, ann: Subject) -> None:
         ("key_set", {"key": "a b", "value": 1}, "no name"),
         ("block_edit", {"block": "persona", "old": "x", "new": "y"}, "no such text"),
         ("block_edit", {"block": "persona", "old": "", "new": "y"}, "leave `old` out"),
-        ("block_edit", {"block": "none", "new": "y"}, "no page"),
+        ("block_edit", {"block": "none", "new": "y"}, "no block"),
+        ("block_edit", {"block": "persona", "new": "y" * 65_536}, "65536 bytes"),
         ("block_edit", {"block": "persona", "new": 7}, "is a text"),
     ]
     for name, given, word in wrong:
