@@ -25,8 +25,8 @@ from memoryhub.vault.registry.lru import Lru
 
 #: How long a thread's place in lists may lag behind its newest event.
 LISTED_EVERY = timedelta(seconds=10)
-#: States kept in memory.
-KEPT = 5_000
+#: KiB of states kept in memory: 4,000 threads with 50 pages at hand each.
+KEPT_KIB = 250_000
 
 
 class MovedError(Exception):
@@ -62,7 +62,7 @@ class Heads:
     """Heads by thread. One writer's own; not shared between threads."""
 
     def __init__(self) -> None:
-        self._kept: Lru[UUID, Head] = Lru(KEPT)
+        self._kept: Lru[UUID, Head] = Lru(KEPT_KIB)
         #: Those that the batch at hand names, or why they can't be written to.
         self._held: dict[tuple[UUID, str], Head | Refusal] = {}
         #: Their subjects.
@@ -106,7 +106,7 @@ class Heads:
     def accept(self, heads: Iterable[Head]) -> None:
         """Remember what is now on disk."""
         for head in heads:
-            self._kept.put(head.state.id, head)
+            self._kept.put(head.state.id, head, weight=head.state.size)
 
     def _current(self, thread: UUID, seq: int, digest: bytes) -> Head | Refusal:
         """The kept head if it is still true, else brought up by the missing tail."""

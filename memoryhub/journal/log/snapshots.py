@@ -43,9 +43,8 @@ def due(state: ThreadState, *, kept_seq: int) -> bool:
     """
     paging = state.paging
     names = len(state.types) + len(state.senders)
-    resident = len(paging.frames) + len(paging.hot)
     # Entries of resident pages stand there once.
-    pages = max(resident, len(paging.tlb.held))
+    pages = max(paging.resident, len(paging.tlb.held))
     memory = state.memory
     kept: int = sum(counts(memory.contents).values()) + memory.weight
     kept += state.knowledge.size

@@ -30,8 +30,10 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.vault.registry.lru import Lru
 
-#: Bytes of sealed payload whose opened texts a process keeps.
+#: Bytes of opened texts that a process keeps, nearly: of their payloads, and of what
+#: a text takes beside it, which is ten times as much for a short one.
 KEPT_BYTES = 64 * 1_048_576
+BESIDE_BYTES = 2_048
 #: Bytes of newest requests that a process keeps.
 KEPT_REQUESTS = 32 * 1_048_576
 #: What the definitions of an agent's own tools are called among pages that are gone.
@@ -105,7 +107,7 @@ def opened(thread: Thread, places: Collection[Location]) -> dict[Location, Opene
             missing.setdefault(place.thread, []).append(place)
     for home, wanted in missing.items():
         for place, text, size in _read(thread, home, wanted):
-            texts.put((subject, epoch, place), text, weight=size)
+            texts.put((subject, epoch, place), text, weight=size + BESIDE_BYTES)
             found[place] = text
     return found
 

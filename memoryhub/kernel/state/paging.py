@@ -243,6 +243,11 @@ class Paging(NamedTuple):
     #: Hits and misses when this turn began.
     turn_lookups: tuple[int, int] = (0, 0)
 
+    @property
+    def resident(self) -> int:
+        """Count the pages at hand: of the working set, and of the hot list."""
+        return len(self.frames) + len(self.hot)
+
     def having(self, own: OwnTools | None) -> Paging:
         """Return the same with these tools, or none."""
         settings = replace(self.settings, tools_tokens=own.tokens if own else 0)

@@ -94,6 +94,11 @@ class ThreadState(NamedTuple):
     observing: Observing = Observing()
 
     @property
+    def size(self) -> int:
+        """KiB that it takes in memory, nearly: ten, and one for each page at hand."""
+        return 10 + self.paging.resident
+
+    @property
     def max_slots(self) -> int:
         return self.config.max_slots or DEFAULT_MAX_SLOTS
 

@@ -16,8 +16,9 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Events that one step of `follow` folds at most.
 STEP = 1000
-#: Threads whose newest state a process keeps; whose last sought one, by few readers.
-KEPT, SOUGHT = 1_000, 20
+#: KiB of the newest states of threads that a process keeps, a thousand with 50 pages at
+#: hand each; of the last sought ones, which few readers ask for.
+KEPT_KIB, SOUGHT_KIB = 64_000, 32_000
 #: Events that a seek folds from the last one; beyond, a snapshot may be nearer.
 REACH = 200
 
@@ -46,13 +47,14 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
         return folded if same.exists() else None
 
     def keep(self, thread: Thread, folded: Folded) -> None:
-        self.put(thread.id, (thread.subject.epoch, folded))
+        held = (thread.subject.epoch, folded)
+        self.put(thread.id, held, weight=folded.state.size)
 
 
 #: The process's states of threads that were looked at as they are now.
-followed = Followed(KEPT)
+followed = Followed(KEPT_KIB)
 #: Of threads that were looked at as they were: replay goes on event by event.
-sought = Followed(SOUGHT)
+sought = Followed(SOUGHT_KIB)
 
 
 def state_at(thread: Thread, seq: int) -> Folded:

@@ -167,7 +167,7 @@ def list_home(
     Three queries, none while all are. Of a fork, those that it has made itself.
     """
     paging = state.paging
-    if paging.pages == len(paging.frames) + len(paging.hot):
+    if paging.pages == paging.resident:
         return []
     held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
     # The newest are mapped or hot as a rule, and are passed over here by their ids: a

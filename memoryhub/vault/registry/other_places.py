@@ -195,12 +195,12 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             holds="what `followed` and `sought` hold"
         ),
         "memoryhub.queries.replay.replay.followed": OtherPlace(
-            holds="newest states of 1,000 threads: refs, names, counters; no content",
+            holds="newest states of threads: refs, names, counters; no content",
             found="thread ids of the subject; head and epoch are read before use",
             forget=Fate.VOID,
         ),
         "memoryhub.queries.replay.replay.sought": OtherPlace(
-            holds="earlier states of 20 threads: refs, names, counters; no content",
+            holds="earlier states of threads: refs, names, counters; no content",
             found="thread ids of the subject; chain and epoch are read before use",
             forget=Fate.VOID,
         ),

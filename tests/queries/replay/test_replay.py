@@ -110,7 +110,7 @@ def test_a_kept_state_is_of_no_use_once_the_journal_is_another(thread: Thread) -
 
 def test_few_states_are_kept(thread: Thread) -> None:
     folded = replay.state_at(thread, thread.head_seq)
-    for _ in range(replay.KEPT):
+    for _ in range(replay.KEPT_KIB // folded.state.size):
         other = Thread(id=uuid7(), subject=thread.subject)
         replay.followed.keep(other, folded)
     assert replay.followed.find(thread, up_to=thread.head_seq) is None
