@@ -18,6 +18,7 @@ from uuid import UUID
 import orjson
 
 from memoryhub.models.projects import Project, ProjectStats
+from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import checks
 from memoryhub.queries.overview.checks import ServerCheck
 from memoryhub.queries.overview.onsets import Onset
@@ -137,16 +138,19 @@ def _rank(thing: UnhealthyThing) -> tuple[bool, bool, bool, datetime]:
 def _threads(
     project: Project, *, now: datetime
 ) -> tuple[list[UnhealthyThing], int, Counter[str]]:
-    """Threads as the worker found them, by their counters as they are. Three queries.
+    """Threads as the worker found them, by their counters as they are. Four queries.
 
-    One that has recovered meanwhile is left out, and is not counted either.
+    One that has recovered meanwhile is left out, and is not counted either. What has
+    moved since the worker looked is looked at here: no row that pages show says worse.
     """
     row = ProjectStats.objects.filter(project=project).first()
     onsets = kept_onsets(row) if row else {}
-    if row is None or not onsets:
-        return [], 0, Counter()
     kept = dict(islice(onsets.items(), LOOKED))
-    counts = Counter[str](_kept(row)["counts"])
+    if len(onsets) < KEPT:
+        moved = Thread.objects.filter(project=project).order_by("-listed_at", "id")
+        newest = moved.values_list("id", flat=True)[:LOOKED]
+        kept |= {each: onsets.get(each, {}) for each in newest}
+    counts = Counter[str](_kept(row)["counts"] if row else {})
     counts.subtract(flag for flags in kept.values() for flag in flags)
     counted = verdicts.refused_lately(now).filter(thread__in=[*kept])
     refused = {each["thread"]: each["refused"] for each in counted}
@@ -166,7 +170,8 @@ def _threads(
                     refused=count,
                 )
             )
-    return things, max(0, row.unhealthy_threads - len(kept)), counts
+    stored = sum(each in onsets for each in kept)
+    return things, max(0, (row.unhealthy_threads if row else 0) - stored), counts
 
 
 def kept_onsets(row: ProjectStats) -> dict[UUID, dict[str, Onset]]:

@@ -86,6 +86,19 @@ def test_one_that_recovered_is_not_listed_though_the_worker_has_not_looked(
     assert unhealthy.get_unhealthy(acme, now=now).threads == 0
 
 
+def test_one_that_moved_since_the_worker_looked_is_listed(
+    agent: Agent, acme: Project
+) -> None:
+    set_counters(make_thread(agent, "full"), nearly_full=True)
+    thread = make_thread(agent)
+    assert [*threads(acme)] == ["full"]
+    set_counters(thread, refault_count=3)
+    whole = unhealthy.get_unhealthy(acme, now=timezone.now())
+    assert (whole.threads, whole.more) == (2, 0)
+    assert dict(whole.counts) == {"full": 1, "thrashing": 1}
+    assert found(acme).threads == 2
+
+
 @pytest.mark.parametrize(
     ("flag", "counters"),
     [
