@@ -189,7 +189,7 @@ class CutOut(Out):
 
 
 class TurnOut(Out):
-    model_config = example({**PLACE, **_PACKED})
+    model_config = example({**PLACE, **_PACKED, "over_budget": False})
 
     thread: str
     thread_id: UUID
@@ -202,6 +202,7 @@ class TurnOut(Out):
     included: list[str]
     cut: list[CutOut]
     omitted: list[str]
+    over_budget: bool
 
 
 class ContextOut(Out):

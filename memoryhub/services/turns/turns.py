@@ -87,6 +87,14 @@ class Begun:
     cut: tuple[Cut, ...] = ()
     omitted: tuple[str, ...] = ()
 
+    @property
+    def over_budget(self) -> bool:
+        """Whether it began with more than may be held.
+
+        Of an observed thread, messages that nothing stands for are left out then.
+        """
+        return self.receipt.one(TurnBegan).over_budget
+
 
 async def begin(
     *,

@@ -238,3 +238,20 @@ async def test_a_closed_thread_is_not_observed(observed: Client) -> None:
     await observed.post(f"{T}:close", {})
     for answer in (await observe(observed, 0, 2), await act(observed, "run")):
         assert (answer.status, answer.code) == (409, "thread_closed")
+
+
+async def test_a_turn_says_that_messages_are_left_out(observed: Client) -> None:
+    begun = await observed.post(f"{T}/turns", {"items": [said(0)]})
+    assert begun.json["over_budget"] is False
+    await append(observed, 1, 41)
+    config = {"budget_tokens": 2_000, "observe_keep_tokens": 200}
+    changed = await observed.patch(T, {"config": config})
+    assert changed.status == 200, changed.body
+    left = []
+    for n in range(3):
+        begun = await observed.post(f"{T}/turns", {"items": [said(42 + 2 * n)]})
+        assert begun.status == 201, begun.body
+        line = await read(observed, f"turns/{begun.json['turn']}")
+        left.append(begun.json["over_budget"])
+        assert line["over_budget"] is left[-1]
+    assert left[0]
