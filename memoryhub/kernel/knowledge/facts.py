@@ -94,14 +94,20 @@ class ConfigureTimeline(Command):
     payload: bytes
 
 
+#: Blanks, controls, and what only says how others are shown.
+_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
+
+
 def fits(text: str, most: int, *, lines: bool = False) -> bool:
     """Return whether a text says something in `most` characters, and hides nothing.
 
     With `lines` it may have several, and controls among them.
     """
-    if not text.strip() or len(text) > most:
+    if len(text) > most:
         return False
     kinds = {unicodedata.category(char) for char in text}
+    if kinds <= _UNSEEN:
+        return False
     return not ("Cs" in kinds or "\0" in text or ("Cc" in kinds and not lines))
 
 

@@ -57,6 +57,7 @@ DROPPED: dict[str, Any] = {
     "long predicate": {**ITEM, "predicate": "x" * (MAX_PREDICATE + 1)},
     "a number for predicate": {**ITEM, "predicate": 7},
     "blank value": {**ITEM, "value": ""},
+    "value that nobody sees": {**ITEM, "value": "\u200b \u00ad"},
     "null value": {**ITEM, "value": None},
     "a list for value": {**ITEM, "value": ["Bergen"]},
     "an object for value": {**ITEM, "value": {"city": "Bergen"}},
