@@ -1,4 +1,4 @@
-"""What a project's overview and list of threads cost among few threads, and many.
+"""What overview, list of threads and turns cost among few threads, and many.
 
 As in `screens`: two processes take turns, each on an instance of its own.
 """
@@ -15,33 +15,35 @@ from benchmarks.screens import instance
 #: Threads of the large side and of the small one; each has one of so many events too.
 FULL, QUICK = (10_000, 100), (1_000, 100)
 EVENTS = 4_000
-PLACES = {
-    "the overview": f"/p/{PROJECT}/",
-    "the list of threads": f"/p/{PROJECT}/threads",
-    "the list of threads by name": f"/p/{PROJECT}/threads?sort=name",
+TIMES = 5
+QUESTIONS = {
+    "the overview": ("visit", f"/p/{PROJECT}/", TIMES),
+    "the list of threads": ("visit", f"/p/{PROJECT}/threads", TIMES),
+    "the list of threads by name": ("visit", f"/p/{PROJECT}/threads?sort=name", TIMES),
+    "a turn of somebody new": ("turn", TIMES),
 }
-VISITS = 5
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """The overview and the list of threads among 10,000 threads ÷ among 100."""
+    """Overview, list of threads and a turn among 10,000 threads ÷ among 100."""
     threads = QUICK if pace.quick else FULL
     with ExitStack() as stack:
         many, few = (
             stack.enter_context(instance(EVENTS, 0, count)) for count in threads
         )
         return [
-            _figure(what, _taken(many, few, path, rounds=pace.rounds), threads)
-            for what, path in PLACES.items()
+            _figure(what, _taken(many, few, question, rounds=pace.rounds), threads)
+            for what, question in QUESTIONS.items()
         ]
 
 
-def _taken(many: Ask, few: Ask, path: str, *, rounds: int) -> list[tuple[float, float]]:
+def _taken(
+    many: Ask, few: Ask, question: tuple[str | int, ...], *, rounds: int
+) -> list[tuple[float, float]]:
     """CPU of each round on both sides; the first warms up."""
-    return [
-        (many("visit", path, VISITS)["cpu"], few("visit", path, VISITS)["cpu"])
-        for _ in range(rounds + 1)
-    ][1:]
+    return [(many(*question)["cpu"], few(*question)["cpu"]) for _ in range(rounds + 1)][
+        1:
+    ]
 
 
 def _figure(

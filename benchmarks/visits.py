@@ -12,7 +12,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,16 +21,20 @@ from django.http import HttpResponseBase
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from benchmarks import crowds
+from benchmarks import crowds, messages
 from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
 from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.memory.checkpoint_events import CheckpointTaken
 from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.services.access import operators
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from memoryhub.vault.keys import keyring
+from tests.cast import factories
 from tests.inspector.routes import SINCE, list_routes, variants
 
 #: All of a list as a file is as long as the list.
@@ -129,14 +133,20 @@ class Visitor:
 
     def visit(self, path: str, times: int) -> dict[str, float]:
         """CPU and time of one visit, the middle of several."""
-        taken = sorted(self._timed(path) for _ in range(times))
-        cpu, seconds = taken[len(taken) // 2]
-        return {"cpu": cpu, "seconds": seconds}
+        return _middle(lambda: b"".join(self._get(path)), times)
 
-    def _timed(self, path: str) -> tuple[float, float]:
-        cpu, start = time.process_time(), time.perf_counter()
-        b"".join(self._get(path))
-        return time.process_time() - cpu, time.perf_counter() - start
+    def turn(self, times: int) -> dict[str, float]:
+        """CPU and time of a turn of somebody new, the middle of several."""
+        agent = factories.make_agent(Project.objects.get(slug=PROJECT))
+        name = f"new-{agent.prefix}"
+        factories.make_thread(agent, name, user_id=name)
+
+        def begin() -> None:
+            said = factories.make_slot(messages.messages()[1])
+            new = NewTurn(slots=[said])
+            factories.run(turns.begin(agent=agent, thread=name, new=new))
+
+        return _middle(begin, times)
 
     def queries(self, path: str, times: int) -> int:
         """What visits asked the databases, the middle of several.
@@ -178,6 +188,16 @@ class Visitor:
             replay.state_at(row, seq)
             found.append((time.process_time() - cpu, time.perf_counter() - start))
         return found
+
+
+def _middle(work: Callable[[], object], times: int) -> dict[str, float]:
+    taken = []
+    for _ in range(times):
+        cpu, start = time.process_time(), time.perf_counter()
+        work()
+        taken.append((time.process_time() - cpu, time.perf_counter() - start))
+    cpu, seconds = sorted(taken)[times // 2]
+    return {"cpu": cpu, "seconds": seconds}
 
 
 def _ours(search: str) -> str:
