@@ -18,7 +18,7 @@ from django.core.management.base import CommandParser
 from memoryhub.management import logs, start
 from memoryhub.management.demo import model
 from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, stories
-from memoryhub.management.serving import server
+from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.projects import Project
@@ -97,6 +97,7 @@ class Command(Base):
         logs.configure()
 
         def listening() -> None:
+            address.note(server.url(bound))
             self.say("\n".join(lines))
             stage.start()
 
@@ -121,7 +122,10 @@ class Command(Base):
         url = server.url(bound)
         yield f"The demo runs at {url}, with its data in {FOLDER}."
         token = operators.make_link(operators.ensure_default())
-        yield f"Sign in, once, and watch: {url}/sign-in/{token}"
+        minutes = operators.LINK_MINUTES
+        yield f"Sign in, once, within {minutes} minutes: {url}/sign-in/{token}"
+        again = f"MEMORYHUB_DATA={FOLDER} {sys.executable} manage.py signin"
+        yield f"For another link: {again}"
         yield "Stop it with Ctrl-C."
 
     def report(self, stage: Stage, *, strict: bool) -> None:

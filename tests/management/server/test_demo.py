@@ -163,7 +163,10 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
     with playing(tmp_path, MEMORYHUB_DATA=str(mine)) as said:
         comes_true(lambda: has_begun(said()))
         comes_true(lambda: the_stories_are_told(folder))
-    assert re.search(r"http://127\.0\.0\.1:\d+/sign-in/[\w-]{43}", said())
+    link = re.search(r"(http://127\.0\.0\.1:\d+)/sign-in/[\w-]{43}", said())
+    # Where `signin` says that it is.
+    assert link
+    assert (folder / "address").read_text().strip() == link[1]
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
     rows = threads(folder)
     play(tmp_path, "--keep")
