@@ -158,6 +158,9 @@ def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
 
     But for assertions that begin at one instant their order of arrival has no effect.
     """
+    if len(living) == 1:
+        # As most timelines have, of which a person may have thousands.
+        return [_only(*living)]
     spans = spans_of(living)
     if values == "multi":
         runs = [run for each in spans.values() for run in _single(each)]
@@ -175,6 +178,12 @@ def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
         for fact in _facts_of(by_value.get(value, ()), each)
     ]
     return sorted(found, key=lambda fact: (fact.begin, fact.seq))
+
+
+def _only(one: Assertion) -> Fact:
+    end = one.valid_until
+    closed_by = None if end is None else one.seq
+    return Fact(one.seq, one.value, one.valid_from, end, 1, one.confidence, closed_by)
 
 
 def spans_of(living: Sequence[Assertion]) -> Spans:
