@@ -67,7 +67,7 @@ def _panel(scene: Scene) -> Context:
     """All but lines. Those queries of a state, and three more; four where it is due."""
     thread, seq = scene.thread, scene.at_seq
     state = states.state_of(thread, seq)
-    observer = Observer.of(state, now=states.now_of(state, seq))
+    observer = Observer.from_state(state, now=states.now_of(state, seq))
     seen = state.observing
     due = None
     if seq is None and observer.due and settings.MODEL is not None:

@@ -254,7 +254,7 @@ def _state_after(agent: Agent, name: str, receipt: Receipt) -> ThreadState:
 
 
 def _observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
-    found = Observer.of(state, now=states.now_of(state, seq))
+    found = Observer.from_state(state, now=states.now_of(state, seq))
     return ObserverStateOut.of(found, state.paging.settings)
 
 

@@ -66,7 +66,7 @@ class Observer:
     reflector: Failing
 
     @classmethod
-    def of(cls, state: ThreadState, *, now: datetime) -> Observer:
+    def from_state(cls, state: ThreadState, *, now: datetime) -> Observer:
         """Compute it from a state, as it is at an instant; nothing is read."""
         seen, chosen = state.observing, state.paging.settings
         window, need = formulas.window(chosen), formulas.need(state)
@@ -164,7 +164,7 @@ def model_window() -> int | None:
 def get_observer(thread: Thread, *, seq: int | None = None) -> Observer:
     """Return what is observed of the thread. Those queries of a state."""
     state = state_of(thread, seq)
-    return Observer.of(state, now=now_of(state, seq))
+    return Observer.from_state(state, now=now_of(state, seq))
 
 
 def list_log(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:

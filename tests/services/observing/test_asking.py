@@ -149,6 +149,6 @@ def test_it_is_due_when_a_model_would_be_asked(agent: Agent) -> None:
     thread, state = get_thread(agent), state_of(get_thread(agent))
     for now in (again - timedelta(seconds=1), again):
         asked = asking.find_due(thread, window=None, now=now) is not None
-        assert Observer.of(state, now=now).due == asked == (now == again)
+        assert Observer.from_state(state, now=now).due == asked == (now == again)
     run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
-    assert not Observer.of(state_of(get_thread(agent)), now=again).due
+    assert not Observer.from_state(state_of(get_thread(agent)), now=again).due
