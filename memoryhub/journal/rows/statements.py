@@ -33,6 +33,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue
 
+#: Of threads `t`.
+_OPEN_HOME = f't."home" AND t."status" = \'{Thread.Status.OPEN.value}\''
 Values = Sequence[Any]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -301,9 +303,9 @@ def select_homes(subjects: Collection[UUID]) -> list[UUID]:
     rows = _select(
         f'SELECT t."id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
         f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
-        f'WHERE t."subject_id" IN ({_places(subjects)}) AND t."home" '
-        'AND t."status" = %s AND NOT s."anonymous" ORDER BY t."id"',
-        [*map(_uuid, subjects), Thread.Status.OPEN.value],
+        f'WHERE t."subject_id" IN ({_places(subjects)}) AND {_OPEN_HOME} '
+        'AND NOT s."anonymous" ORDER BY t."id"',
+        [*map(_uuid, subjects)],
     )
     return [_as_uuid(thread) for (thread,) in rows]
 
@@ -320,10 +322,10 @@ def select_learnt(
         'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
         'ON d."derived_thread" = t."id" '
-        'WHERE t."subject_id" = %s AND t."home" AND t."status" = %s '
+        f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
         f'AND d."thread_id" IN ({_places(threads)}) '
         f'AND d."source_seq" IN ({_places(seqs)}) ORDER BY d."derived_seq"',
-        [_uuid(subject), Thread.Status.OPEN.value, *map(_uuid, threads), *seqs],
+        [_uuid(subject), *map(_uuid, threads), *seqs],
     )
     found = [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
     return [each for each in found if each[:2] in records]
