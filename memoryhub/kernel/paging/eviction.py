@@ -263,14 +263,18 @@ def send_home(
 def shrink(decision: Decision, *, cause: Cause = "shrink") -> None:
     """Let go of what no longer fits by the settings that hold now."""
     free_up(decision, 0, cause=cause)
-    # Nearly always it fits by now, and then the order of all frames is not needed.
-    fits = decision.paging.used <= decision.paging.settings.usable
-    for name in () if fits else precedence.below(decision.state, PINNED):
-        if decision.paging.used <= decision.paging.settings.usable:
-            break
-        if name in decision.paging.frames:
-            evict(decision, decision.paging.frames[name], cause=cause)
+    if not _fits(decision):
+        # The order of all frames is dear, and nearly always not needed.
+        for name in precedence.below(decision.state, PINNED):
+            if _fits(decision):
+                break
+            if name in decision.paging.frames:
+                evict(decision, decision.paging.frames[name], cause=cause)
     while len(decision.paging.hot) > decision.paging.settings.l1_pages:
         page_id = decision.displaced()
         assert page_id is not None
         send_home(decision, decision.paging.hot[page_id].entry, cause=cause)
+
+
+def _fits(decision: Decision) -> bool:
+    return decision.paging.used <= decision.paging.settings.usable
