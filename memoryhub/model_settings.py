@@ -85,7 +85,7 @@ def read(
     if not near_or_secret(url):
         raise ValueError("MEMORYHUB_MODEL_URL must be an https:// address")
     if find_spec("httpx2") is None:
-        raise ValueError("the model needs an extra: pip install memoryhub[llm]")
+        raise ValueError("the model needs an extra: uv sync --inexact --extra llm")
     if file is not None:
         key = read_secret(file, "MEMORYHUB_MODEL_KEY_FILE")
     if not (key.isascii() and key.isprintable()):

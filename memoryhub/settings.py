@@ -118,7 +118,7 @@ def _sso_secret() -> str:
     if not model_settings.near_or_secret(ENV.MEMORYHUB_SSO_ISSUER):
         raise _refused("MEMORYHUB_SSO_ISSUER must be an https:// address")
     if find_spec("allauth") is None:
-        raise _refused("single sign-on needs an extra: pip install memoryhub[sso]")
+        raise _refused("single sign-on needs an extra: uv sync --inexact --extra sso")
     if file is None:
         return secret
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ PATH = re.compile(
     r"`((?:benchmarks|examples|inspector|memoryhub|memoryhub_client|static|tests|tools)"
     r"/[\w./-]*)`"
 )
+
+#: An install command, and what it installs by name from the package index.
+INSTALL = re.compile(
+    r"\b(?:pipx? (?:install|run)|uv (?:pip install|add|tool install|tool run)|uvx)\b"
+    r"([^`\n]*)"
+)
+OURS = re.compile(r"(?<![\w./-])memoryhub[\w-]*")
 
 
 def names(page: Path) -> str:
@@ -88,6 +96,25 @@ def test_every_path_that_is_named_is_there(page: Path) -> None:
     """Of sources, as they are written between backticks."""
     named = PATH.findall(page.read_text(encoding="utf-8"))
     assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_install_command_names_no_package_of_others() -> None:
+    """On the package index `memoryhub` is a stranger's; a path such as ./x is ours."""
+    suffixes = {".md", ".py", ".html", ".js", ".toml", ".txt"}
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    files = [ROOT / name for name in listed.stdout.split("\0")]
+    assert OURS.search("pip install memoryhub[llm]")
+    assert not OURS.search("pip install ./memoryhub_client openai")
+    found = [
+        f"{names(file)}: {command.strip()}"
+        for file in files
+        if file.suffix in suffixes and file.is_file() and file != Path(__file__)
+        for command in INSTALL.findall(file.read_text(encoding="utf-8"))
+        if OURS.search(command)
+    ]
+    assert found == []
 
 
 def test_every_page_is_reached_from_the_readme() -> None:

@@ -69,7 +69,7 @@ async def test_without_the_extra_it_is_said_what_to_do(
 ) -> None:
     answer = await api.post(f"{T}/slots", {**SLOT, "content": TEXT})
     assert (answer.status, answer.code) == (422, "tokens_required")
-    assert "pip install memoryhub[tokens]" in answer.json["detail"]
+    assert "uv sync --inexact --extra tokens" in answer.json["detail"]
     sent = await api.post(f"{T}/slots", {**SLOT, "content": TEXT, "tokens": 1_000})
     assert sent.status == 201
 

@@ -180,7 +180,7 @@ def test_a_repeat_is_answered_as_before(agent: Agent) -> None:
 def test_without_the_extra_its_agent_counts(agent: Agent, not_run_here: str) -> None:
     with pytest.raises(TokensRequiredError, match="tokens_required") as refusal:
         append(agent, uncounted(LONG))
-    assert "pip install memoryhub[tokens]" in refusal.value.message
+    assert "uv sync --inexact --extra tokens" in refusal.value.message
     with pytest.raises(TokensRequiredError):
         factories.make_page(agent, "a", text=LONG)
     assert get_thread(agent).head_seq == 1
