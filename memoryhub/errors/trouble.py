@@ -28,6 +28,9 @@ class UnavailableError(Refusal):
 
     code = "unavailable"
 
+    #: Class of the error behind it, if a part answered and refused: a defect of ours.
+    defect: str = ""
+
 
 class QueueFullError(UnavailableError):
     """The writer's queue is full; nothing was written. Try again."""

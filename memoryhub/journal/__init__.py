@@ -2,7 +2,14 @@
 
 from memoryhub.journal.log.log import contents, state_at
 from memoryhub.journal.log.orders import Address, Birth, Order, Receipt, Request
-from memoryhub.journal.writing.writer import perform, run, run_async, submit, writer
+from memoryhub.journal.writing.writer import (
+    name_defect,
+    perform,
+    run,
+    run_async,
+    submit,
+    writer,
+)
 
 __all__ = [
     "Address",
@@ -11,6 +18,7 @@ __all__ = [
     "Receipt",
     "Request",
     "contents",
+    "name_defect",
     "perform",
     "run",
     "run_async",

@@ -59,8 +59,10 @@ class Erasure(models.Model):
         max_length=13, choices=State.choices, default=State.PLANNED
     )
     #: What the next state waits for: reader, vacuum, rights, disk, store, night,
-    #: needles, hold.
+    #: needles, hold; broken, if a step failed by a defect of ours.
     waiting_on = models.CharField(max_length=8, default="")
+    #: Class of the error by which it is broken, never its text.
+    defect = models.CharField(max_length=64, default="")
     #: The subject's when the plan was made; the fence adds one to the subject's.
     epoch = models.IntegerField()
     #: JSON: by place, how many are erased, derived, kept, and why.
@@ -93,7 +95,7 @@ class Erasure(models.Model):
         holds=fields(
             id="id project subject thread ticket",
             id_word="actor",
-            word="scope reason restrict state waiting_on",
+            word="scope reason restrict state waiting_on defect",
             time="before hit_at created_at expires_at confirmed_at updated_at",
             number="seq epoch ledger_n",
             number_word="planned erased verification",

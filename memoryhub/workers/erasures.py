@@ -144,7 +144,7 @@ class Eraser:
             row = erasures.advance(row)
         except Exception as failure:  # noqa: BLE001  # the outermost of an erasure
             log.error("worker.failed", worker=LEASE, code=type(failure).__name__)
-            erasures.stall(row)
+            erasures.stall(row, failure)
         if row.state == before:
             self._wait(erasure)
             return False

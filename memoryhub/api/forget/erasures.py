@@ -97,6 +97,7 @@ _ERASURE = {
     "restrict": False,
     "state": "planned",
     "waiting_on": None,
+    "defect": None,
     "count": 2,
     "threads": 1,
     "forks": 0,
@@ -212,7 +213,10 @@ class ErasureOut(Out):
     state: State
     waiting_on: str | None = Field(
         description="What the next step waits for: reader, vacuum, rights, disk, "
-        "store, night, hold."
+        "store, night, hold; broken: a step failed by a defect of the server."
+    )
+    defect: str | None = Field(
+        description="Class of the error by which it is broken; null otherwise."
     )
     count: int = Field(description="Rows that go, of all places.")
     threads: int

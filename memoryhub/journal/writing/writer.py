@@ -331,6 +331,17 @@ def _drop_broken_connections() -> None:
             connection.close_if_unusable_or_obsolete()
 
 
+def name_defect(failure: BaseException) -> str:
+    """Return the class of an error that no outage explains; empty of an outage.
+
+    A database that is away, full or locked and a file that can't be read are outages.
+    """
+    outage = (OperationalError, InterfaceError, OSError, Refusal)
+    if isinstance(failure, outage):
+        return getattr(failure, "defect", "")
+    return type(failure).__name__
+
+
 def _work(job: _Job) -> None:
     assert job.work is not None
     try:
@@ -341,6 +352,7 @@ def _work(job: _Job) -> None:
         _drop_broken_connections()
         log.error("writer.failed", code=type(failure).__name__)
         job.outcome = UnavailableError()
+        job.outcome.defect = name_defect(failure)
 
 
 #: The process's one writer.

@@ -22,6 +22,9 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
         "docs/operations.md says; it goes on by itself then.",
         "disk": "The disk is full. Make room; it goes on by itself.",
         "store": "A store does not answer. It goes on by itself once it does.",
+        "broken": "A step failed by a defect of this server ({defect}). What was "
+        "erased stays erased. The server tries again every minute; report the defect, "
+        "and update the server once it is mended.",
         "night": "There is more to look through than may be by day. It goes on at "
         "night, from 1 to 5 by UTC.",
         "needles": "A scan had found what should be nowhere any more, and what it "
@@ -58,4 +61,5 @@ def wait_text(line: ErasureLine) -> str:
     if word == "store" and line.undeclared:
         places = [PLACES.get(each, each) for each in line.undeclared]
         return _FOUND.format(places="; ".join(places))
-    return WAITING.get(word, word) if word else ""
+    text = WAITING.get(word, word) if word else ""
+    return text.format(defect=line.defect) if word == "broken" else text

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Erasure
@@ -67,6 +67,8 @@ class ErasureLine:
     restrict: bool
     state: str
     waiting_on: str | None
+    #: Class of the error by which a step is broken.
+    defect: str | None
     #: What confirming has to repeat.
     count: int
     threads: int
@@ -111,6 +113,7 @@ class ErasureLine:
             restrict=row.restrict,
             state=row.state,
             waiting_on=row.waiting_on or None,
+            defect=row.defect or None,
             count=planned.get("count", 0),
             threads=planned.get("threads", 0),
             forks=planned.get("forks", 0),
@@ -215,10 +218,13 @@ def list_unfenced() -> list[UUID]:
     return [*rows.order_by("confirmed_at", "id").values_list("id", flat=True)]
 
 
-def count_late(now: datetime) -> int:
-    """Count erasures confirmed a while ago and not complete. One query."""
+def count_troubled(now: datetime) -> tuple[int, int]:
+    """Count unfinished erasures: confirmed a while ago, and broken. One query."""
     rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
-    return rows.filter(confirmed_at__lt=now - LATE).count()
+    late = Count("id", filter=Q(confirmed_at__lt=now - LATE))
+    broken = Count("id", filter=Q(waiting_on="broken"))
+    found = rows.aggregate(late=late, broken=broken)
+    return found["late"], found["broken"]
 
 
 def _owned(project: UUID, bound: UUID | None) -> Q:

@@ -143,8 +143,9 @@ def _expiry() -> HealthCheck:
 def _erasures() -> HealthCheck:
     """What was confirmed is unreadable at once; only its receipt may keep waiting."""
     try:
-        late = erasures.count_late(clock.now())
+        late, broken = erasures.count_troubled(clock.now())
     except Error as failure:
         figures = {"late": None, "code": type(failure).__name__}
         return HealthCheck(state="degraded", figures=figures)
-    return HealthCheck(state="degraded" if late else "ok", figures={"late": late})
+    counts = {"late": late, "broken": broken}
+    return HealthCheck(state="degraded" if late or broken else "ok", figures=counts)

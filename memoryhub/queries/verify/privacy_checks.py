@@ -231,6 +231,13 @@ def _unfinished(project: Project, now: datetime) -> PrivacyCheck:
     )
     late, under_way = count_late(project, now=now), rows.count()
     figures: dict[str, Any] = {"under_way": under_way, "late": late}
+    if "broken" in waiting:
+        defects = rows.filter(waiting_on="broken").order_by("defect").distinct()
+        classes = ", ".join(defects.values_list("defect", flat=True))
+        oldest = rows.filter(waiting_on="broken").aggregate(Min("confirmed_at"))
+        text = f"A step of some failed by a defect of this server ({classes})."
+        fix, since = "Report it, and update the server.", oldest["confirmed_at__min"]
+        return _result(name, "away", text, fix, since=since, **figures)
     if late:
         oldest = rows.aggregate(Min("confirmed_at"))["confirmed_at__min"]
         text = "Some were confirmed more than 5 minutes ago"

@@ -207,7 +207,8 @@ def enter(row: Erasure, state: str, *, actor: str, **changes: Any) -> None:
     """
     now = clock.now()
     times = {**orjson.loads(row.times), str(state): now.isoformat()}
-    changes = {"waiting_on": "", **changes, "state": state, "updated_at": now}
+    ended = {"waiting_on": "", "defect": ""}
+    changes = {**ended, **changes, "state": state, "updated_at": now}
     for name, value in (*changes.items(), ("times", text(times))):
         setattr(row, name, value)
     row.save(update_fields=[*changes, "times"])

@@ -190,14 +190,16 @@ def advance(erasure: Erasure) -> Erasure:
     row = Erasure.objects.select_related("subject", "thread").get(id=erasure.id)
     if row.state not in _STEPS or row.confirmed_at is None:
         return row
+    defect = ""
     try:
         waiting = _with_room(partial(_STEPS[row.state], row))
     except Refusal as failure:
         # Whatever it is, it is this one's alone: no other waits for it.
         log.warning("erasure.waits", code=failure.code, state=row.state)
-        waiting = "disk" if _full() else "store"
-    if waiting and waiting != row.waiting_on:
-        journal.run(partial(_note_waiting, row.id, row.state, waiting))
+        defect = journal.name_defect(failure)
+        waiting = "broken" if defect else "disk" if _full() else "store"
+    if waiting and (waiting, defect) != (row.waiting_on, row.defect):
+        journal.run(partial(_note_waiting, row.id, row.state, waiting, defect))
     return Erasure.objects.select_related("subject", "thread").get(id=row.id)
 
 
@@ -217,9 +219,11 @@ def run(
     return row
 
 
-def stall(erasure: Erasure) -> None:
-    """Note that its next step broke: it waits until that is put right."""
-    journal.run(partial(_note_waiting, erasure.id, erasure.state, "store"))
+def stall(erasure: Erasure, failure: Exception) -> None:
+    """Note that a step of the erasure failed: by an outage, or by a defect of ours."""
+    defect = journal.name_defect(failure)
+    word = "broken" if defect else "store"
+    journal.run(partial(_note_waiting, erasure.id, erasure.state, word, defect))
 
 
 def due(now: datetime) -> list[UUID]:
@@ -476,9 +480,9 @@ def _require_budget(row: Erasure, actor: str) -> None:
         raise ForgetBudgetError(retry_after_seconds=seconds)
 
 
-def _note_waiting(erasure: UUID, state: str, word: str) -> None:
+def _note_waiting(erasure: UUID, state: str, word: str, defect: str) -> None:
     rows = Erasure.objects.filter(id=erasure, state=state)
-    rows.update(waiting_on=word, updated_at=clock.now())
+    rows.update(waiting_on=word, defect=defect[:64], updated_at=clock.now())
 
 
 def _with_room(work: Callable[[], Any]) -> Any:
@@ -489,7 +493,9 @@ def _with_room(work: Callable[[], Any]) -> Any:
         if not (_full() and ballast.release()):
             if isinstance(failure, UnavailableError):
                 raise
-            raise UnavailableError from None
+            unavailable = UnavailableError()
+            unavailable.defect = journal.name_defect(failure)
+            raise unavailable from None
     return work()
 
 

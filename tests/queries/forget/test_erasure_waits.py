@@ -62,7 +62,9 @@ def test_every_word_is_told_as_a_sentence(agent: Agent) -> None:
     line = ErasureLine.of(plan(make_person(agent, "ann")))
     assert erasure_waits.wait_text(line) == ""
     for word, said in erasure_waits.WAITING.items():
-        assert erasure_waits.wait_text(replace(line, waiting_on=word)) == said
+        assert erasure_waits.wait_text(replace(line, waiting_on=word)) == said.format(
+            defect=None
+        )
     store = replace(line, waiting_on="store", undeclared=("log", "server_wal"))
     assert "in log files; server_wal." in erasure_waits.wait_text(store)
     assert erasure_waits.wait_text(replace(line, state="held")).startswith("A hold")

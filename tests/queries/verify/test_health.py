@@ -54,7 +54,7 @@ def test_all_is_well() -> None:
         *("clock", "journal", "keys", "writer", "live", "worker", "expiry"),
         "erasures",
     }
-    assert plain["parts"]["erasures"] == {"state": "ok", "late": 0}
+    assert plain["parts"]["erasures"] == {"state": "ok", "late": 0, "broken": 0}
     assert plain["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
 
 
@@ -193,6 +193,6 @@ def test_an_erasure_that_lasts_is_said(agent: Agent) -> None:
     assert health.get_readiness().parts["erasures"].state == "ok"
     with time_machine.travel(then, tick=False):
         found = health.get_readiness().parts["erasures"]
-        assert (found.state, found.figures) == ("degraded", {"late": 1})
+        assert (found.state, found.figures) == ("degraded", {"late": 1, "broken": 0})
         Erasure.objects.filter(id=row.id).update(state="complete")
         assert health.get_readiness().parts["erasures"].state == "ok"

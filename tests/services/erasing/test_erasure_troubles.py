@@ -18,8 +18,11 @@ from django.db import connection, connections
 from memoryhub.errors import ValueErasedError
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.forget import erasure_targets
+from memoryhub.queries.forget import erasure_targets, erasure_waits
+from memoryhub.queries.forget.erasures import ErasureLine
+from memoryhub.queries.verify import health, privacy_checks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures, ledgers, replays
 from memoryhub.services.scan import scans
@@ -111,6 +114,48 @@ def test_values_that_do_open_are_kept_out_all_the_same(
         make_page(agent, "x", thread="ann-2", text="She eats neither nuts nor fish.")
 
 
+#: Makes the database refuse a step, as a trigger or constraint of ours might, and not.
+REFUSE = {
+    "sqlite": (
+        (
+            "CREATE TRIGGER refuses BEFORE UPDATE OF blanked_seq ON memoryhub_thread "
+            "BEGIN SELECT RAISE(ABORT, 'Ann may not go'); END"
+        ),
+        "DROP TRIGGER refuses",
+    ),
+    "postgresql": (
+        (
+            "ALTER TABLE memoryhub_thread ADD CONSTRAINT refuses "
+            "CHECK (blanked_seq < 1) NOT VALID"
+        ),
+        "ALTER TABLE memoryhub_thread DROP CONSTRAINT refuses",
+    ),
+}
+
+
+@pytest.mark.engines
+def test_erasure_is_broken_when_the_database_refuses_a_step(ann: Subject) -> None:
+    row = forget(ann, until=State.KEY_DESTROYED)
+    refuse, allow = REFUSE[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(refuse)
+    try:
+        row = erasures.run(row.id)
+        assert (row.waiting_on, row.defect) == ("broken", "IntegrityError")
+        check = health.get_readiness().parts["erasures"]
+        assert (check.state, check.figures["broken"]) == ("degraded", 1)
+        said = erasure_waits.wait_text(ErasureLine.of(row))
+        assert "IntegrityError" in said
+        assert "Ann" not in said
+        checks = privacy_checks.list_checks(row.project, now=clock.now())
+        assert ["IntegrityError" in each.text for each in checks].count(True) == 1
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(allow)
+    row = erasures.run(row.id)
+    assert (row.state, row.waiting_on, row.defect) == (State.COMPLETE, "", "")
+
+
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
     """Erasures whose fence breaks, in a way that nobody thought of."""
@@ -142,7 +187,8 @@ def test_one_that_breaks_holds_up_nobody_elses(
     assert eraser.round() > 0
     for row in rows:
         row.refresh_from_db()
-    assert (rows[0].state, rows[0].waiting_on) == (State.PLANNED, "store")
+    assert (rows[0].state, rows[0].waiting_on) == (State.PLANNED, "broken")
+    assert rows[0].defect == "RuntimeError"
     assert rows[1].state == State.COMPLETE
     # It is tried again, and once that is put right it goes on.
     broken.clear()
