@@ -213,11 +213,9 @@ class ErasureOut(Out):
     state: State
     waiting_on: str | None = Field(
         description="What the next step waits for: reader, vacuum, rights, disk, "
-        "store, night, hold; broken: a step failed by a defect of the server."
+        "store, night, hold; broken: the server failed."
     )
-    defect: str | None = Field(
-        description="Class of the error by which it is broken; null otherwise."
-    )
+    defect: str | None = Field(description="Class of the error, if broken.")
     count: int = Field(description="Rows that go, of all places.")
     threads: int
     forks: int = Field(description="Forks that live and inherit some of it.")
