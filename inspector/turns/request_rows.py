@@ -242,7 +242,7 @@ def _reason(used: Used) -> tuple[str, str]:
     if used.level:
         return f"shortened to ~{used.level}", ""
     if used.cut:
-        return "cut", f"its first {used.cut:,} characters"
+        return "cut", f"{used.cut:,} characters of it"
     if why in _RULES:
         return _RULES[why]
     score = f"score {used.inclusion.score:.2f}" if used.inclusion else ""

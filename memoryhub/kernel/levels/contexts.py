@@ -19,6 +19,19 @@ from memoryhub.kernel.state.paging_config import ESTIMATED
 Texts = Mapping[Location, Opened]
 
 
+class Kept(NamedTuple):
+    """What is shown of a text of which the middle is left out."""
+
+    #: Which of the message's results it is; 0 of a message without any.
+    result: int
+    #: Characters at its beginning, and at its end.
+    head: int
+    tail: int
+    #: Where what is left out begins and ends, in tokens of the page's FULL.
+    begin: int
+    end: int
+
+
 class Ref(NamedTuple):
     """A page in a request: which text, and how much of it."""
 
@@ -38,6 +51,10 @@ class Ref(NamedTuple):
     message_at: tuple[int, UUID | None] | None = None
     #: How much of it was shown is erased.
     lost: bool = False
+    #: Of a message that is cut: which of its texts are, and what is left of each.
+    kept: tuple[Kept, ...] = ()
+    #: A result that its model waits for, of which the working set has less.
+    due: bool = False
 
     @property
     def as_said(self) -> bool:
@@ -56,7 +73,7 @@ class Ref(NamedTuple):
         part = list(self.part) if self.part else None
         seq, home = self.message_at or (None, None)
         values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
-        values += [self.placed, seq, str(home) if home else None]
+        values += [self.placed, seq, str(home) if home else None, self.due or None]
         # Without what is empty at its end: most are two numbers.
         while len(values) > 2 and values[-1] is None:
             values.pop()
@@ -70,8 +87,8 @@ class Ref(NamedTuple):
 
     @classmethod
     def of(cls, values: list[Any]) -> Ref:
-        padded = [*values, *[None] * (9 - len(values))]
-        seq, level, cut, thread, recalled, part, placed, *message = padded
+        padded = [*values, *[None] * (10 - len(values))]
+        seq, level, cut, thread, recalled, part, placed, *message, due = padded
         return cls(
             seq,
             level,
@@ -83,6 +100,7 @@ class Ref(NamedTuple):
             (message[0], UUID(message[1]) if message[1] else None)
             if message[0]
             else None,
+            due=bool(due),
         )
 
 

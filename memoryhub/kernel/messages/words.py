@@ -18,7 +18,18 @@ def words(message: Message) -> str:
     """
     if message.is_plain and message.refusal is None and len(message.parts) == 1:
         return part_words(message.parts[0])
-    return "\n".join(filter(None, _lines(message)))
+    return "\n".join(text for _, text in _pieces(message) if text)
+
+
+def spans(message: Message) -> list[tuple[int, int]]:
+    """Return where the words of each result stand among those of the message."""
+    found, at = [(0, 0)] * len(message.results), 0
+    for result, text in _pieces(message):
+        if result is not None and text:
+            begin = found[result][0] if found[result][1] else at
+            found[result] = begin, at + len(text)
+        at += len(text) + 1 if text else 0
+    return found
 
 
 def content_words(content: Any) -> str:
@@ -47,10 +58,14 @@ def thought_words(message: Message) -> str:
     return "\n".join(each.words for each in message.thoughts if each.words)
 
 
-def _lines(message: Message) -> Iterator[str]:
-    yield from map(part_words, message.parts)
-    yield message.refusal or ""
-    yield from map(call_words, message.calls)
-    for result in message.results:
-        yield FAILED if result.failed else ""
-        yield from map(part_words, result.parts)
+def _pieces(message: Message) -> Iterator[tuple[int | None, str]]:
+    """Yield what is said, in lines, with the number of the result that says it."""
+    for part in message.parts:
+        yield None, part_words(part)
+    yield None, message.refusal or ""
+    for call in message.calls:
+        yield None, call_words(call)
+    for number, result in enumerate(message.results):
+        yield None, FAILED if result.failed else ""
+        for part in result.parts:
+            yield number, part_words(part)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Literal, NamedTuple
 
 from memoryhub.kernel.levels import costs, own_calls
-from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.levels.contexts import Kept, Texts
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.opened import text as text_at
 from memoryhub.kernel.levels.tokens import Count, fitting
@@ -58,6 +58,8 @@ class Candidate(NamedTuple):
     #: Of a part of its text: where it stands, in tokens, and in characters.
     tokens: tuple[int, int | None] | None = None
     part: tuple[int, int] | None = None
+    #: As in `Ref`.
+    due: bool = False
 
 
 class Choice(NamedTuple):
@@ -66,6 +68,8 @@ class Choice(NamedTuple):
     candidate: Candidate
     place: SectionName
     cut: int | None = None
+    #: As in `Ref`.
+    kept: tuple[Kept, ...] = ()
 
 
 class Unit(NamedTuple):
@@ -73,6 +77,8 @@ class Unit(NamedTuple):
 
     choices: tuple[Choice, ...]
     cost: int
+    #: What the working set gives to one that would show more of a result.
+    mapped: int | None = None
 
 
 #: Units that stand in a request, by their place among all that may.
@@ -82,23 +88,32 @@ Write = Callable[[Choice, Opened, int | None], str]
 
 
 def choose(
-    units: Sequence[Unit], *, room: int, shorten: Callable[[Unit, int], Unit]
+    units: Sequence[Unit], *, room: int, shorten: Callable[[Unit, int, int], Unit]
 ) -> dict[int, Unit]:
     """Choose the units that `room` tokens hold.
 
     One pass; `shorten` cuts what does not fit, to cost 0 if too little would be left.
+    It is told the room, and what of that takes no place of a mapped page: more than
+    the working set has of a result is shown in that alone.
     """
     if sum(unit.cost for unit in units) <= room:
         return dict(enumerate(units))
+    rest = sum(map(_mapped, units))
     taken = dict[int, Unit]()
     for index in _by_worth(units, range(len(units))):
         unit = units[index]
-        if unit.cost > room:
-            unit = shorten(unit, room)
+        rest -= _mapped(unit)
+        free = room if unit.mapped is None else max(0, room - rest)
+        if unit.cost > free:
+            unit = shorten(unit, room, free)
         if unit.cost and unit.cost <= room:
             taken[index] = unit
             room -= unit.cost
     return taken
+
+
+def _mapped(unit: Unit) -> int:
+    return unit.cost if unit.mapped is None else unit.mapped
 
 
 def more(
@@ -140,6 +155,7 @@ def newest(
     count: Count,
     write: Write,
     cost: Callable[[Choice], int],
+    shorten: Callable[[Choice, int, int], tuple[Choice, int]],
 ) -> tuple[Choice, int] | None:
     """Return the newest slot in its most faithful form that fits, and its cost.
 
@@ -151,14 +167,13 @@ def newest(
             return choice, spent
         opened = texts[form.location]
         text = text_at(opened, level=form.level)
-        if text and _has_media(choice, opened):
+        if text and has_media(choice, texts):
             # A picture makes way before any word does.
             choice = choice._replace(cut=len(text))
             if (spent := count(write(choice, opened, choice.cut))) <= room:
                 return choice, spent
     for form in forms:
-        choice = Choice(form, "exchange")
-        choice, spent = shortened(choice, room, texts, count, least=least, write=write)
+        choice, spent = shorten(Choice(form, "exchange"), room, least)
         if spent:
             return choice, spent
     return None
@@ -211,7 +226,7 @@ def shortened(
     frame = count(write(choice, opened, 0))
     through = _in_line if choice.place == "context" else in_string
     kept = fitting(text, room - frame, count=count, through=through)
-    most = len(text) if _has_media(choice, opened) else len(text) - 1
+    most = len(text) if has_media(choice, texts) else len(text) - 1
     for shorter in _shorter(min(kept, most)):
         spent = count(write(choice, opened, shorter))
         if spent <= room:
@@ -219,7 +234,14 @@ def shortened(
     return choice, 0
 
 
-def _has_media(choice: Choice, opened: Opened) -> bool:
+def brought(page: Candidate) -> bool:
+    """Return whether memory brings a page, whoever said it once."""
+    return page.recalled or page.slot is None or page.part is not None
+
+
+def has_media(choice: Choice, texts: Texts) -> bool:
+    """Return whether it shows pictures, sound, film or files as such."""
+    opened = texts[choice.candidate.location]
     spoken = opened.slot is not None and choice.candidate.level == FULL
     return spoken and any(weights(opened.message))
 

@@ -55,9 +55,16 @@ def packed(
 
 
 def shown(record: contexts.Record) -> list[list[Any]]:
-    """Return how much is shown of each text that is shortened: cut, part. Sealed."""
+    """Return how much is shown of each text that is shortened. Sealed.
+
+    Each is `[cut, part]`, and of a message that keeps beginning and end `kept` as well.
+    """
     refs = (ref for section in record.sections for ref in section.refs)
-    return [[ref.cut, ref.part] for ref in refs if ref.cut or ref.part]
+    short = (ref for ref in refs if ref.cut or ref.part)
+    return [
+        [ref.cut, ref.part, *([[*each] for each in ref.kept],) * bool(ref.kept)]
+        for ref in short
+    ]
 
 
 def _section_body(section: contexts.Section) -> SectionBody:
@@ -88,8 +95,9 @@ def _ref(values: list[Any], amounts: Iterator[Sequence[Any]]) -> contexts.Ref:
     ref, amount = contexts.Ref.of(bare), next(amounts, None)
     if amount is None:
         return ref._replace(lost=True)
-    cut, part = amount
-    return ref._replace(cut=cut, part=part and (part[0], part[1]))
+    cut, part, *more = amount
+    kept = tuple(contexts.Kept(*each) for each in more[0]) if more else ()
+    return ref._replace(cut=cut, part=part and (part[0], part[1]), kept=kept)
 
 
 def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryhub.kernel.levels import own_calls
+from memoryhub.kernel.levels.contexts import Kept
 from memoryhub.kernel.levels.lines import CUT, shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
@@ -20,6 +21,7 @@ from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
 from memoryhub.kernel.messages.pieces import Json
 from memoryhub.kernel.messages.writing import Plain, Shown
+from memoryhub.kernel.packing import shortening
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import in_string
 
@@ -46,12 +48,17 @@ class ShownPage:
     part: tuple[int, int] | None = None
     #: It came out of memory, whoever said it once.
     recalled: bool = False
+    #: As in `Ref`.
+    kept: tuple[Kept, ...] = ()
     #: What somebody says; None for what memory brings.
     message: Message | None = field(init=False)
 
     def __post_init__(self) -> None:
         found = None if _from_memory(self) else self.opened.message
         self.message = found if found and found.role in _SPEAKERS else None
+        if self.message and self.kept:
+            page_id = self.opened.page_id
+            self.message = shortening.message(self.message, self.kept, page_id)
 
     @property
     def text(self) -> str:
@@ -196,8 +203,9 @@ def _shown(page: ShownPage, answered: set[str | None], *, running: bool) -> Show
     return Shown(
         message=_without_own(page.message, answered),
         seed=str(page.seq),
-        text=None if page.whole else _shortened(page),
+        text=None if page.whole or page.kept else _shortened(page),
         thoughts=running,
+        media=not page.kept,
     )
 
 

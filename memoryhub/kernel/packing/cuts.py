@@ -14,6 +14,7 @@ from uuid import UUID
 from memoryhub.kernel.levels.contexts import Record, Ref, Section, Texts
 from memoryhub.kernel.levels.opened import text as text_at
 from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.packing import shortening
 from memoryhub.kernel.state.pages import FULL
 
 
@@ -42,11 +43,12 @@ def _cuts(record: Record, texts: Texts, thread: UUID, count: Count) -> Iterator[
             # Of a result that is only named, 0 characters are kept: it is away.
             if opened is None or ref.cut == 0:
                 continue
-            shown = text_at(opened, level=ref.level) or ""
+            shown = shortening.left(opened, ref)
             whole = None if since is None else _message_text(ref, texts, thread, since)
             if ref.cut or whole is not None:
-                tokens = count(shown if whole is None else whole)
-                yield Cut(opened.page_id, tokens, count(shown[: ref.cut]))
+                whole = whole or text_at(opened, level=ref.level) or ""
+                tokens = count(whole)
+                yield Cut(opened.page_id, tokens, count(shown))
 
 
 def _since(section: Section, texts: Texts, thread: UUID) -> int:

@@ -27,6 +27,8 @@ class Attempt(NamedTuple, Generic[Made]):
     make: Callable[[Taken], Made]
     #: What a whole unit really takes.
     count: Callable[[Unit], int]
+    #: A unit cut to so many tokens; None of one that is to stay as it is.
+    grow: Callable[[Unit, int], Unit | None]
 
 
 def filled(tried: Attempt[Made], made: Made, limit: int) -> Made:
@@ -49,7 +51,26 @@ def filled(tried: Attempt[Made], made: Made, limit: int) -> Made:
     cut = [n for n in taken if taken[n] is not units[n] and n not in over]
     for place in cut:
         made = _tried(tried, taken, made, place, limit)
+    for place in [n for n in taken if taken[n] is not units[n]]:
+        made = _grown(tried, taken, made, place, limit)
     return made
+
+
+def _grown(
+    tried: Attempt[Made], taken: dict[int, Unit], made: Made, place: int, limit: int
+) -> Made:
+    """Give what is left of the room to texts of which the middle is left out."""
+    unit = taken[place]
+    if not any(each.kept for each in unit.choices):
+        return made
+    more = tried.grow(tried.units[place], unit.cost + limit - made.tokens)
+    if more is None or not more.cost:
+        return made
+    again = tried.make({**taken, place: more})
+    if not made.tokens < again.tokens <= limit:
+        return made
+    taken[place] = more
+    return again
 
 
 def _tried(

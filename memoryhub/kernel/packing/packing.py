@@ -9,8 +9,8 @@ makes them again years later.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -49,11 +49,13 @@ from memoryhub.kernel.packing.choosing import (
     SectionName,
     Taken,
     Unit,
+    brought,
 )
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.packing.cuts import Cut, cuts
 from memoryhub.kernel.packing.filling import Attempt
 from memoryhub.kernel.packing.requests import Rendered, fenced
+from memoryhub.kernel.packing.shortener import Shortener
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT, Location
 from memoryhub.kernel.state.paging_config import Format, InstructionsRole
@@ -121,6 +123,8 @@ class Wanted:
     offered: Manifest | None = None
     recall: Recall | None = None
     recalled: tuple[Ref, ...] = ()
+    #: Of this exchange, what the turn before has cut or shown as due, by where it lies.
+    cut_before: Mapping[Location, Ref] = field(default_factory=dict)
     #: Texts that may be brought along unasked, best first, and the most they may take.
     related: tuple[Related, ...] = ()
     recall_tokens: int = 0
@@ -212,7 +216,7 @@ def _attempt(
 
     taken = packer.chosen(units, room)
     whole, shown = filling.opened(units, taken, first, packer.forms)
-    return Attempt(whole, shown, make, packer.true)
+    return Attempt(whole, shown, make, packer.true, packer.shortener.grown)
 
 
 class _Packer:
@@ -230,6 +234,13 @@ class _Packer:
         self.names = requests.new_ids(listed).names
         self.called = self._called()
         self.forms = [each for each in wanted.newest if not _instructs(each)]
+        self.shortener = Shortener(
+            texts,
+            count,
+            cost=self._counted,
+            write=self._write,
+            before=wanted.cut_before,
+        )
 
     def _called(self) -> set[str]:
         """Names of all tools that the request may need a definition of."""
@@ -257,6 +268,7 @@ class _Packer:
                 count=self.count,
                 write=self._write,
                 cost=self._newest_cost,
+                shorten=self.shortener.newest,
             )
             if found is not None:
                 return each, found, room - found[1]
@@ -387,8 +399,8 @@ class _Packer:
     def _fitted(self, fixed: int, limit: int) -> Manifest | None:
         """The manifest with as many rows as its reserved room holds, or without."""
         wanted = self.wanted
-        brought = {*self.recall.pages} if self.recall else set()
-        rows = [row for row in wanted.available if row.page_id not in brought]
+        along = {*self.recall.pages} if self.recall else set()
+        rows = [row for row in wanted.available if row.page_id not in along]
         bare = Manifest(
             thread=wanted.thread_name,
             turn=wanted.turn,
@@ -420,7 +432,7 @@ class _Packer:
                 heads.append(each)
             elif first is not None and _opens(wanted, each):
                 continue
-            elif wanted.mode == "passive" and _brought(each):
+            elif wanted.mode == "passive" and brought(each):
                 context.append(each)
             else:
                 (exchange if self._running(each, begins) else history).append(each)
@@ -429,7 +441,8 @@ class _Packer:
         own = choosing.own_tools(history, self.texts)
         history = [each for each in history if each.page_id not in own]
         found += self._grouped(history, "history")
-        return found + list(self._grouped(self._as_called(exchange), "exchange"))
+        exchange = self._as_called(self.shortener.whole(exchange))
+        return [*found, *self._grouped(exchange, "exchange")]
 
     def _as_called(self, pages: Sequence[Candidate]) -> list[Candidate]:
         """As they came; but what a message called for stands behind it.
@@ -437,17 +450,17 @@ class _Packer:
         A call is done before the message that makes it is appended, and a request may
         not end with what its model said.
         """
-        found, brought = list[Candidate](), list[Candidate]()
+        found, pending = list[Candidate](), list[Candidate]()
         for each in sorted(pages, key=attrgetter("at")):
-            if _brought(each):
-                brought.append(each)
+            if brought(each):
+                pending.append(each)
                 continue
-            called = self._faults(each) if brought else ()
-            found += [page for page in brought if page.page_id not in called]
+            called = self._faults(each) if pending else ()
+            found += [page for page in pending if page.page_id not in called]
             found.append(each)
-            found += [page for page in brought if page.page_id in called]
-            brought = []
-        return found + brought
+            found += [page for page in pending if page.page_id in called]
+            pending = []
+        return found + pending
 
     def _faults(self, page: Candidate) -> list[Any]:
         """Return the ids of the pages that a message asks for, whatever it wrote."""
@@ -471,7 +484,7 @@ class _Packer:
         return begins
 
     def _running(self, page: Candidate, begins: int | None) -> bool:
-        if _brought(page):
+        if brought(page):
             return self.wanted.since is not None and page.at > self.wanted.since
         return begins is not None and page.slot is not None and page.slot >= begins
 
@@ -482,7 +495,7 @@ class _Packer:
         choices = [Choice(each, place, 0 if each.stub else None) for each in pages]
         spoken, units = list[int](), dict[int, Unit]()
         for index, each in enumerate(choices):
-            if not _brought(each.candidate):
+            if not brought(each.candidate):
                 spoken.append(index)
                 continue
             exact = self.wanted.exact
@@ -493,7 +506,8 @@ class _Packer:
             members = spoken[done : done + len(group)]
             done += len(group)
             own = tuple(choices[index] for index in members)
-            units[members[0]] = Unit(own, self._cost(own, group))
+            mapped = self.shortener.mapped(own)
+            units[members[0]] = Unit(own, self._cost(own, group), mapped)
         for index in sorted(units):
             yield units[index]
 
@@ -544,29 +558,7 @@ class _Packer:
             units[:] = [
                 unit._replace(cost=min(unit.cost, self.true(unit))) for unit in units
             ]
-        return choosing.choose(units, room=room, shorten=self._shortened)
-
-    def _shortened(self, unit: Unit, room: int) -> Unit:
-        """The unit with its longest text cut; of cost 0 if too little would be left."""
-        # Calls are never shortened, only what they gave back.
-        index = max(
-            range(1, len(unit.choices)),
-            key=lambda n: (unit.choices[n].cut is None, _cost(unit.choices[n])),
-            default=0,
-        )
-        longest = unit.choices[index]
-        if longest.cut is not None:
-            # All that these calls gave back has left, and is named only.
-            return unit._replace(cost=0)
-        others = unit.cost - longest.candidate.cost
-        write = choosing.head if longest.place in choosing.HEAD else self._write
-        cut, spent = choosing.shortened(
-            longest, room - others, self.texts, self.count, write=write
-        )
-        if not spent:
-            return unit._replace(cost=0)
-        choices = (*unit.choices[:index], cut, *unit.choices[index + 1 :])
-        return Unit(choices, others + spent)
+        return choosing.choose(units, room=room, shorten=self.shortener.shortened)
 
     def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
         """Return the record of what the request is made of."""
@@ -599,7 +591,7 @@ class _Packer:
     def _shown_page(self, choice: Choice) -> ShownPage | Plain:
         page = choice.candidate
         plain = None
-        if page.level == FULL and choice.cut is None and not _brought(page):
+        if page.level == FULL and choice.cut is None and not brought(page):
             plain = conversation.plain(self.texts[page.location])
         if plain is not None:
             # Nearly all: no ref is needed to tell.
@@ -617,7 +609,7 @@ class _Packer:
 
     def _ref(self, choice: Choice) -> Ref:
         page = choice.candidate
-        name = (page.page_id, page.level, page.part, choice.cut)
+        name = (page.page_id, page.level, page.part, page.due, choice[2:])
         if (found := self.refs.get(name)) is None:
             found = self.refs[name] = self._made(choice)
         return found
@@ -631,8 +623,10 @@ class _Packer:
             page.location.elsewhere(own),
             page.recalled,
             page.part,
-            page.at if _brought(page) else None,
+            page.at if brought(page) else None,
             page.full and (page.full.seq, page.full.elsewhere(own)),
+            kept=choice.kept,
+            due=page.due,
         )
 
 
@@ -646,11 +640,6 @@ def _says(page: ShownPage | Plain) -> bool:
 
 def _id(choice: Choice) -> str:
     return choice.candidate.page_id
-
-
-def _brought(page: Candidate) -> bool:
-    """Whether memory brings it, whoever said it once."""
-    return page.recalled or page.slot is None or page.part is not None
 
 
 def _opens(wanted: Wanted, page: Candidate) -> bool:

@@ -205,6 +205,7 @@ def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage | Plain:
         cut=ref.cut,
         part=ref.part,
         recalled=ref.recalled,
+        kept=ref.kept,
     )
 
 

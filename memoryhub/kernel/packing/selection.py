@@ -116,21 +116,34 @@ def _mapped(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:
 def _with_stubs(
     state: ThreadState, candidates: Sequence[Candidate], home: Sequence[Entry]
 ) -> list[Candidate]:
-    """With the results that left from behind calls that stand in the conversation."""
+    """With the results that left from behind calls that stand in the conversation.
+
+    And in the exchange with calls that left from before these: of some APIs each of
+    several calls is a message.
+    """
     paging, found = state.paging, list[Candidate]()
     back = (frame.entry for frame in values(paging.frames) if frame.recalled)
     away = {
         each.slot: each
         for each in (*back, *(page.entry for page in values(paging.hot)), *home)
-        if each.role == "tool" and each.slot is not None
+        if each.role in CALLING and each.slot is not None
     }
+    results = {slot for slot, each in away.items() if each.role == "tool"}
+    begins = paging.exchange(state.slot_count)
     shown = {each.slot for each in candidates if not each.recalled}
     for each in candidates:
-        found.append(each)
         if each.slot is None or each.recalled or each.role not in CALLING:
+            found.append(each)
             continue
-        index = each.slot + 1
-        while index in away and index not in shown:
+        index = before = each.slot
+        while begins is not None and begins < before and each.role == "assistant":
+            if before - 1 in shown or before - 1 in results or before - 1 not in away:
+                break
+            before -= 1
+        found += [_stub(away[slot], each) for slot in range(before, index)]
+        found.append(each)
+        index += 1
+        while index in results and index not in shown:
             found.append(_stub(away[index], each))
             index += 1
     return found
@@ -203,6 +216,9 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
         offered=previous.manifest,
         recall=previous.recall,
         recalled=sections["recall"].refs if "recall" in sections else (),
+        cut_before={
+            ref.message(wanted.thread): ref for ref in opened if ref.kept or ref.due
+        },
         continues=True,
     )
 

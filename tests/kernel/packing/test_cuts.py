@@ -15,7 +15,7 @@ from memoryhub.kernel.levels import making
 from memoryhub.kernel.levels.contexts import Record, Ref
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing import packers, requests
+from memoryhub.kernel.packing import packers, requests, shortening
 from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels
 from memoryhub.kernel.state.pages import slot_page_id
@@ -94,13 +94,14 @@ def test_cut_is_told(
     for ref, lowered in cut:
         opened = talk.texts[ref.location(talk.state.id)]
         text = shown_text(opened, level=ref.level)
-        assert text[: ref.cut] in messages
+        kept = shortening.left(opened, ref)
+        assert all(part.rstrip() in messages for part in kept.split("\n"))
         whole = shown_text(talk.texts[ref.message(talk.state.id)]) if lowered else text
         if not lowered:
-            assert text[: (ref.cut or 0) + 1] not in messages
+            assert text not in messages
         each = cuts.pop(opened.page_id)
         assert each.tokens == estimate(whole)
-        assert each.shown_tokens == estimate(text[: ref.cut]) < each.tokens
+        assert each.shown_tokens == estimate(kept) < each.tokens
 
 
 def said_since(talk: Talk, ref: Ref) -> bool:
@@ -154,7 +155,7 @@ def uncut(record: Record) -> Iterator[Record]:
 
 
 def whole(ref: Ref) -> Ref:
-    return ref._replace(cut=None)
+    return ref._replace(cut=None, kept=())
 
 
 def test_a_newest_message_that_is_lowered_is_told() -> None:
