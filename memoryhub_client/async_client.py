@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 import httpx2
 
 from memoryhub_client.problems import Unreachable
-from memoryhub_client.requests import Download, Feed, Listing, Request
+from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
     DROPPED,
     Following,
@@ -37,9 +37,9 @@ class AsyncClient(Transport):
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def send(self, request: Request) -> dict[str, Any]:
+    async def send(self, request: Request[Answer]) -> Answer:
         """What the server answers. Raises Problem, Unreachable."""
-        return answer(await self._open(request))
+        return answer(request, await self._open(request))
 
     async def each(self, request: Listing) -> AsyncGenerator[dict[str, Any], None]:
         """All items to the end of the list, part by part."""
@@ -75,7 +75,9 @@ class AsyncClient(Transport):
             except DROPPED as failure:
                 raise Unreachable(str(failure)) from failure
 
-    async def _open(self, request: Request, *, live: bool = False) -> httpx2.Response:
+    async def _open(
+        self, request: Request[Any], *, live: bool = False
+    ) -> httpx2.Response:
         for tried in count():
             built = self.build(request, self._http, live=live)
             try:

@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 import httpx2
 
 from memoryhub_client.problems import Unreachable
-from memoryhub_client.requests import Download, Feed, Listing, Request
+from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
     DROPPED,
     Following,
@@ -37,9 +37,9 @@ class Client(Transport):
     def close(self) -> None:
         self._http.close()
 
-    def send(self, request: Request) -> dict[str, Any]:
+    def send(self, request: Request[Answer]) -> Answer:
         """What the server answers. Raises Problem, Unreachable."""
-        return answer(self._open(request))
+        return answer(request, self._open(request))
 
     def each(self, request: Listing) -> Generator[dict[str, Any], None, None]:
         """All items to the end of the list, part by part."""
@@ -69,7 +69,7 @@ class Client(Transport):
             except DROPPED as failure:
                 raise Unreachable(str(failure)) from failure
 
-    def _open(self, request: Request, *, live: bool = False) -> httpx2.Response:
+    def _open(self, request: Request[Any], *, live: bool = False) -> httpx2.Response:
         for tried in count():
             built = self.build(request, self._http, live=live)
             try:

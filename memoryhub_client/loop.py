@@ -4,25 +4,30 @@
     answer = loop.run({"role": "user", "content": "Where is my parcel?"})
 
 The agent's own tools are those in `tools`, called with the model's arguments by name;
-all other calls are the hub's, which tells the model when there is no such tool.
+all other calls are the hub's, which tells the model when there is no such tool. A tool
+that raises has failed, and the model is told so. The format of the thread is that of
+the model: a message's `content` is the output of a response, or Anthropic's blocks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, cast
 
 from memoryhub_client import slots, turns
 from memoryhub_client import tools as tool_calls
-from memoryhub_client.answers import Message, ModelRequest, ToolCall, Turn
+from memoryhub_client.answers import Call, Message, ModelRequest, Turn
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
 from memoryhub_client.requests import Request
 
 Tools = Mapping[str, Callable[..., Any]]
+#: Of Responses' items and Anthropic's blocks; chat completions has calls apart.
+_CALL_TYPES = {"function_call", "custom_tool_call", "tool_use"}
 
 
 class Loop:
@@ -41,19 +46,26 @@ class Loop:
     def run(self, *messages: Message) -> Message:
         """The model's final answer, which is in the thread. Raises Problem."""
         steps = _steps(self.thread, messages, self.tools)
+        resume: Callable[[Any], _Step] = steps.send
         done: Any = None
         while True:
             try:
-                step = steps.send(done)
+                step = resume(done)
             except StopIteration as end:
                 return cast("Message", end.value)
-            match step:
-                case Request():
-                    done = self.hub.send(step)
-                case _Asking():
-                    done = self.model(step.request)
-                case _Using():
-                    done = step.use()
+            try:
+                done, resume = self._do(step), steps.send
+            except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
+                done, resume = failure, steps.throw
+
+    def _do(self, step: _Step) -> Any:
+        match step:
+            case _Asking():
+                return self.model(step.request)
+            case _Using():
+                return step.tool(**step.arguments)
+            case Request():
+                return self.hub.send(step)
 
 
 class AsyncLoop:
@@ -72,21 +84,27 @@ class AsyncLoop:
     async def run(self, *messages: Message) -> Message:
         """The model's final answer, which is in the thread. Raises Problem."""
         steps = _steps(self.thread, messages, self.tools)
+        resume: Callable[[Any], _Step] = steps.send
         done: Any = None
         while True:
             try:
-                step = steps.send(done)
+                step = resume(done)
             except StopIteration as end:
                 return cast("Message", end.value)
-            match step:
-                case Request():
-                    done = await self.hub.send(step)
-                case _Asking():
-                    done = await self.model(step.request)
-                case _Using():
-                    done = step.use()
-                    if isawaitable(done):
-                        done = await done
+            try:
+                done, resume = await self._do(step), steps.send
+            except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
+                done, resume = failure, steps.throw
+
+    async def _do(self, step: _Step) -> Any:
+        match step:
+            case _Asking():
+                return await self.model(step.request)
+            case _Using():
+                done = step.tool(**step.arguments)
+                return await done if isawaitable(done) else done
+            case Request():
+                return await self.hub.send(step)
 
 
 @dataclass(frozen=True)
@@ -103,47 +121,84 @@ class _Using:
     tool: Callable[..., Any]
     arguments: dict[str, Any]
 
-    def use(self) -> Any:
-        return self.tool(**self.arguments)
+
+_Step = Request[Any] | _Asking | _Using
 
 
 def _steps(
     thread: str, said: tuple[Message, ...], tools: Tools
-) -> Generator[Request | _Asking | _Using, Any, Message]:
-    """What is to be done, one by one; what came of each is sent in."""
+) -> Generator[_Step, Any, Message]:
+    """What is to be done, one by one; what came of each is sent, or thrown, in."""
     messages = list(said)
     while True:
         items = [slots.chat(each) for each in messages]
         turn: Turn = yield turns.begin(thread, items=items)
         answer: Message = yield _Asking(turn["request"])
-        calls = answer.get("tool_calls") or []
+        calls = _find_calls(answer)
         if not calls:
             yield slots.append(thread, slots.chat(answer))
             return answer
         messages = [answer]
         for call in calls:
-            messages.append((yield from _done(thread, call, tools)))
+            result = yield from _answer_call(thread, call, tools)
+            if result["role"] == messages[-1]["role"] == "user":
+                # Anthropic wants all of them in one message.
+                messages[-1]["content"] += result["content"]
+            else:
+                messages.append(result)
 
 
-def _done(
-    thread: str, call: ToolCall, tools: Tools
-) -> Generator[Request | _Using, Any, Message]:
-    """The message that answers a call."""
-    function = call["function"]
-    tool = tools.get(function["name"])
+def _find_calls(answer: Message) -> Sequence[Call]:
+    """Return a message's calls: beside its content, or items or blocks of it."""
+    if calls := answer.get("tool_calls"):
+        return calls
+    content = answer.get("content")
+    items = content if isinstance(content, list) else []
+    return [each for each in items if each.get("type") in _CALL_TYPES]
+
+
+def _answer_call(
+    thread: str, call: Call, tools: Tools
+) -> Generator[_Step, Any, Message]:
+    """Return the message that answers a call, also when its tool fails."""
+    sent: Mapping[str, Any] = call
+    function = sent.get("function") or sent
+    tool = tools.get(function.get("name", ""))
     if tool is None:
-        answer: Message = yield tool_calls.call_tool(thread, call)
-        return answer
+        told: Any = yield tool_calls.call_tool(thread, sent)
+        item: Message = {"role": "tool", "content": [told]}
+        return told if "role" in told else item
     try:
-        arguments = json.loads(function["arguments"] or "{}")
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        # For the model to mend: no tool can be called with that.
-        return _result(call, "The arguments are no JSON object.")
-    return _result(call, (yield _Using(tool, arguments)))
+        given = function.get("arguments", function.get("input"))
+        value = yield _Using(tool, _parse_arguments(given))
+        text = value if isinstance(value, str) else json.dumps(value)
+    except Exception as failure:  # noqa: BLE001  # it is told to the model
+        text = str(failure) or type(failure).__name__
+        return _build_result(sent, text, failed=True)
+    return _build_result(sent, text)
 
 
-def _result(call: ToolCall, value: Any) -> Message:
-    text = value if isinstance(value, str) else json.dumps(value)
+def _parse_arguments(given: Any) -> dict[str, Any]:
+    """Return the arguments of a call, an object or its JSON. Raises ValueError."""
+    with suppress(ValueError):
+        found = json.loads(given or "{}") if isinstance(given, str | None) else given
+        if isinstance(found, dict):
+            return found
+    raise ValueError("The arguments are no JSON object.")
+
+
+def _build_result(
+    call: Mapping[str, Any], text: str, *, failed: bool = False
+) -> Message:
+    """Return a result as the message of the API that the call is of."""
+    kind = call.get("type")
+    if kind == "tool_use":
+        block = {"type": "tool_result", "tool_use_id": call["id"], "content": text}
+        error = {"is_error": True} if failed else {}
+        return {"role": "user", "content": [{**block, **error}]}
+    if failed:
+        text = f"Failed: {text}"
+    if kind in _CALL_TYPES:
+        item = {"type": f"{kind}_output", "call_id": call["call_id"], "output": text}
+        return {"role": "tool", "content": [item]}
     return {"role": "tool", "tool_call_id": call["id"], "content": text}

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict
 from urllib.parse import quote
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Answer = TypeVar("Answer", default=dict[str, Any])
+else:
+    # Python 3.11 knows no default, and the client has no other package for it.
+    from typing import TypeVar
+
+    Answer = TypeVar("Answer")
 
 By = Literal["user", "model", "tool"]
 Order = Literal["asc", "desc"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One call of one route. Sent again it is the same call, with the same key."""
+class Request(Generic[Answer]):
+    """One call of one route, and its answer's type; a dict, where that is not said.
+
+    Sent again it is the same call, with the same key.
+    """
 
     method: str
     path: str
@@ -102,7 +115,7 @@ def at(*steps: str | int) -> str:
     return "/" + "/".join(quote(name, safe=":@") for name in named)
 
 
-def read(path: str, query: Mapping[str, Any] | None = None) -> Request:
+def read(path: str, query: Mapping[str, Any] | None = None) -> Request[Any]:
     return Request(method="GET", path=path, query=_query(query or {}))
 
 
@@ -124,7 +137,7 @@ _HEADERS = {
 
 def write(
     method: str, path: str, fields: Mapping[str, Any], *, body: Any = None
-) -> Request:
+) -> Request[Any]:
     """A write; its body is the fields that are no headers, unless it is given.
 
     A POST has an Idempotency-Key, which makes it repeatable. PUT and DELETE are by
@@ -142,7 +155,7 @@ def write(
     )
 
 
-def ask(path: str, fields: Mapping[str, Any]) -> Request:
+def ask(path: str, fields: Mapping[str, Any]) -> Request[Any]:
     """A POST that changes nothing: what is asked for stands in no address."""
     return Request(method="POST", path=path, body=dict(fields))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
+from memoryhub_client.answers import Appended
 from memoryhub_client.requests import (
     AsOf,
     Conditions,
@@ -67,7 +68,9 @@ def chat(message: Mapping[str, Any]) -> Slot:
     return {"from": role, "to": "agent", "type": f"chat.{role}", "content": message}
 
 
-def append(thread: str, slot: Slot, **conditions: Unpack[Conditions]) -> Request:
+def append(
+    thread: str, slot: Slot, **conditions: Unpack[Conditions]
+) -> Request[Appended]:
     return write("POST", at("threads", thread, "slots"), conditions, body=slot)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
+from memoryhub_client.answers import CallOutput, Message
 from memoryhub_client.requests import AsOf, Conditions, Match, Request, at, read, write
 from memoryhub_client.turns import Mode, Tool
 
@@ -16,8 +17,11 @@ class Form(TypedDict, total=False):
 
 def call_tool(
     thread: str, call: Mapping[str, Any], **conditions: Unpack[Conditions]
-) -> Request:
-    """Do what a model's call asks for; the answer is the message to hand back."""
+) -> Request[Message | CallOutput]:
+    """Do what a model's call asks for; the answer is to be handed back as it is.
+
+    It is the message that answers, but for a call of Responses, whose is an item.
+    """
     return write("POST", at("threads", thread, "tool-calls"), conditions, body=call)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar
 import httpx2
 
 from memoryhub_client.problems import Unreachable, problem, retry_after
-from memoryhub_client.requests import Feed, Request
+from memoryhub_client.requests import Answer, Feed, Request
 
 Http = TypeVar("Http", httpx2.Client, httpx2.AsyncClient)
 
@@ -57,7 +57,7 @@ class Transport:
         self.longest_wait = longest_wait
         self.timeout = timeout
 
-    def build(self, request: Request, http: Http, *, live: bool) -> httpx2.Request:
+    def build(self, request: Request[Any], http: Http, *, live: bool) -> httpx2.Request:
         headers = {**self.headers, **request.headers}
         content = None
         if request.body is not None:
@@ -77,7 +77,7 @@ class Transport:
         )
 
     def after_failure(
-        self, request: Request, tried: int, failure: httpx2.TransportError
+        self, request: Request[Any], tried: int, failure: httpx2.TransportError
     ) -> float:
         """Seconds until it is sent again. Raises Unreachable."""
         if request.repeatable and tried < self.retries:
@@ -85,7 +85,7 @@ class Transport:
         raise Unreachable(f"{request.method} {request.path}: {failure}") from failure
 
     def after_answer(
-        self, request: Request, tried: int, response: httpx2.Response
+        self, request: Request[Any], tried: int, response: httpx2.Response
     ) -> float | None:
         """Seconds until it is sent again; None if it is answered. Raises Problem."""
         if response.is_success:
@@ -110,8 +110,8 @@ def backoff(tried: int) -> float:
     return random.uniform(0.5, 1) * longest  # noqa: S311  # nothing to guess
 
 
-def answer(response: httpx2.Response) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(response.content)
+def answer(request: Request[Answer], response: httpx2.Response) -> Answer:
+    body: Answer = json.loads(response.content)
     return body
 
 

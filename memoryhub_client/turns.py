@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from memoryhub_client.answers import Turn
 from memoryhub_client.requests import (
     Act,
     AsOf,
@@ -59,7 +60,7 @@ class Lens(TypedDict, total=False):
     block: int
 
 
-def begin(thread: str, **fields: Unpack[Beginning]) -> Request:
+def begin(thread: str, **fields: Unpack[Beginning]) -> Request[Turn]:
     """Append these messages; `request` of the answer is what to send to the model."""
     return write("POST", at("threads", thread, "turns"), fields)
 

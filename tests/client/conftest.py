@@ -12,6 +12,7 @@ from typing import Any, Protocol, Unpack
 import pytest
 
 from memoryhub_client import AsyncClient, Client, Download, Feed, Listing, Request
+from memoryhub_client.requests import Answer
 from memoryhub_client.transport import Patience
 from tests.harness.instances import Instance, Server
 from tests.promises.conftest import MAKE_KEY
@@ -22,7 +23,7 @@ Item = dict[str, Any]
 class Hub(Protocol):
     """What both clients can do, as tests ask for it: to its end."""
 
-    def send(self, request: Request) -> Item: ...
+    def send(self, request: Request[Answer]) -> Answer: ...
     def each(self, request: Listing) -> list[Item]: ...
     def follow(self, request: Feed, count: int) -> list[Item]: ...
     def download(self, request: Download) -> bytes: ...
@@ -50,7 +51,7 @@ class Awaited:
         self.runner = asyncio.Runner()
         self.client = AsyncClient(*where, **patience)
 
-    def send(self, request: Request) -> Item:
+    def send(self, request: Request[Answer]) -> Answer:
         return self.runner.run(self.client.send(request))
 
     def each(self, request: Listing) -> list[Item]:

@@ -62,7 +62,7 @@ def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
     arguments = '{"page_id": "code"}'
     function = {"name": "page_fault", "arguments": arguments}
     call = {"id": "call-1", "type": "function", "function": function}
-    assert hub.send(tools.call_tool("talk", call))["role"] == "tool"
+    assert "tool_call_id" in hub.send(tools.call_tool("talk", call))
     assert hub.send(turns.get_context("talk", turn["turn"]))["verified"]
     assert hub.send(working_set.get("talk"))["thread"] == "talk"
 
@@ -115,7 +115,7 @@ def test_an_export_comes_as_a_file(hub: Hub, officer: Hub) -> None:
 
 # Refusals
 
-REFUSED: dict[str, tuple[Callable[[], Request], type[Problem], int]] = {
+REFUSED: dict[str, tuple[Callable[[], Request[Any]], type[Problem], int]] = {
     "bad_cursor": (lambda: slots.list_all("talk", after="x"), BadRequest, 400),
     "not_found": (lambda: threads.get("nobody"), NotFound, 404),
     "stale": (

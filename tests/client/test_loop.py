@@ -1,90 +1,203 @@
-"""The loop of both clients against a real server, with a scripted model."""
+"""The loop of both clients against a real server, with a scripted model of each API."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from memoryhub_client import AsyncClient, AsyncLoop, Client, Loop, chat, slots
+from memoryhub.kernel.messages.message import Vendor
+from memoryhub_client import AsyncClient, AsyncLoop, Client, Loop, slots, threads, tools
 from memoryhub_client.answers import Message, ModelRequest
 from tests.harness.instances import Server
+from tests.kernel.messages.vendors import require_types
+from tests.validators import require_request
 
+APIS: list[Vendor] = ["chat", "responses", "anthropic"]
 ASKED: Message = {"role": "user", "content": "Where is my parcel?"}
-SAID: Message = {"role": "assistant", "content": "In Kraków."}
-
-
-def call(name: str, arguments: str) -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {"id": f"call-{name}", "type": "function", "function": function}
-
-
-CALLS: Any = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [
-        call("track", '{"parcel": 7}'),
-        call("page_search", '{"query": "parcel"}'),
-        call("nothing", "{}"),
-        call("note", "[]"),
-    ],
+SAID = "In Kraków."
+#: What the model calls at once, and what it is told: the text, and whether it failed.
+CALLS: dict[str, tuple[Any, str, bool]] = {
+    "track": ({"parcel": 7}, '{"parcel": 7, "at": "Krak\\u00f3w"}', False),
+    "ring": ({"parcel": 7}, "No answer in time.", True),
+    "wait": ({}, "TimeoutError", True),
+    "weigh": ({}, "Object of type set is not JSON serializable", True),
+    "note": ([], "The arguments are no JSON object.", True),
+    "track_all": ({"day": 1}, "track_all() got an unexpected keyword", True),
+    "page_search": ({"query": "parcel"}, "", False),
+    "nothing": ({}, "can't be followed", True),
 }
+OF_THE_HUB = {"page_search", "nothing"}
 
 
-class Model:
-    """Calls tools once, then answers."""
-
-    def __init__(self) -> None:
-        self.script: list[Message] = [CALLS, SAID]
-        self.asked = list[ModelRequest]()
-
-    def __call__(self, request: ModelRequest) -> Message:
-        self.asked.append(request)
-        return self.script.pop(0)
-
-    async def awaited(self, request: ModelRequest) -> Message:
-        return self(request)
+class StopError(BaseException):
+    """It is no Exception, so nobody catches it."""
 
 
 def track(parcel: int) -> Any:
     return {"parcel": parcel, "at": "Kraków"}
 
 
-async def note(**_: Any) -> str:
+def track_all() -> str:
     raise AssertionError
 
 
-TOOLS: dict[str, Callable[..., Any]] = {"track": track, "note": note}
+def ring(parcel: int) -> str:
+    raise TimeoutError("No answer in time.")
+
+
+def wait() -> str:
+    raise TimeoutError
+
+
+def weigh() -> Any:
+    return {7}
+
+
+def note(**_: Any) -> str:
+    raise AssertionError
+
+
+def stop() -> str:
+    raise StopError
+
+
+def as_coroutine(tool: Callable[..., Any]) -> Callable[..., Any]:
+    async def use(**arguments: Any) -> Any:
+        return tool(**arguments)
+
+    return use
+
+
+OWN: list[Callable[..., Any]] = [track, track_all, ring, wait, weigh, note, stop]
+
+
+class Model:
+    """Calls tools once, then answers; takes no request that its API would refuse."""
+
+    def __init__(self, api: Vendor, *calls: str) -> None:
+        self.api = api
+        self.script = [build_calls(api, calls), build_answer(api)]
+        self.asked = list[ModelRequest]()
+
+    def __call__(self, request: ModelRequest) -> Message:
+        self.asked.append(request)
+        require_request(self.api, {**request})
+        require_types(self.api, {**request})
+        return self.script[len(self.asked) - 1]
+
+    async def awaited(self, request: ModelRequest) -> Message:
+        return self(request)
+
+
+def build_calls(api: Vendor, names: tuple[str, ...]) -> Message:
+    """The assistant's message that calls these tools."""
+    built: list[Any] = []
+    for name in names:
+        given = CALLS[name][0] if name in CALLS else {}
+        text = {"name": name, "arguments": json.dumps(given)}
+        if api == "chat":
+            built.append({"id": f"c-{name}", "type": "function", "function": text})
+        elif api == "responses":
+            item = {"type": "function_call", "id": f"fc-{name}", "status": "completed"}
+            built.append({**item, "call_id": f"c-{name}", **text})
+        else:
+            use = {"type": "tool_use", "id": f"c-{name}", "name": name, "input": given}
+            built.append(use)
+    if api == "chat":
+        return {"role": "assistant", "content": None, "tool_calls": built}
+    return {"role": "assistant", "content": built}
+
+
+def build_answer(api: Vendor) -> Message:
+    said: Any = SAID
+    if api == "responses":
+        part = {"type": "output_text", "text": SAID, "annotations": []}
+        message = {"type": "message", "id": "msg-1", "status": "completed"}
+        said = [{**message, "role": "assistant", "content": [part]}]
+    elif api == "anthropic":
+        said = [{"type": "text", "text": SAID}]
+    return {"role": "assistant", "content": said}
+
+
+def list_results(api: Vendor, kept: list[Any]) -> Iterator[tuple[str, str, bool]]:
+    """Call, text and failure of each result, which are stored as the API has them."""
+    if api == "anthropic":
+        (message,) = kept
+        assert message["role"] == "user"
+        for block in message["content"]:
+            assert block["type"] == "tool_result"
+            failed = block.get("is_error", False)
+            yield block["tool_use_id"], block["content"], failed
+        return
+    for message in kept:
+        assert message["role"] == "tool"
+        told = message
+        call, text = "tool_call_id", "content"
+        if api == "responses":
+            (told,) = message["content"]
+            assert told["type"] == "function_call_output"
+            call, text = "call_id", "output"
+        yield told[call], told[text], told[text].startswith("Failed: ")
 
 
 def run(kind: str, url: str, key: str, model: Model) -> Message:
-    if kind == "sync":
-        with Client(url, key) as hub:
-            return Loop(hub, "talk", model, TOOLS).run(ASKED)
+    functions = {each.__name__: each for each in OWN}
+    with Client(url, key) as hub:
+        hub.send(threads.put("talk", config={"format": model.api}))
+        hub.send(tools.set_own("talk", [{"name": name} for name in functions]))
+        if kind == "sync":
+            return Loop(hub, "talk", model, functions).run(ASKED)
+
+    # Both kinds of them, each with one that raises.
+    functions |= {name: as_coroutine(functions[name]) for name in ("track", "ring")}
 
     async def awaited() -> Message:
         async with AsyncClient(url, key) as hub:
-            return await AsyncLoop(hub, "talk", model.awaited, TOOLS).run(ASKED)
+            return await AsyncLoop(hub, "talk", model.awaited, functions).run(ASKED)
 
     return asyncio.run(awaited())
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_calls_go_where_they_belong_and_all_is_kept(
-    kind: str, served: Server, key: str
+@pytest.mark.parametrize("api", APIS)
+def test_loop_stores_each_call_with_its_result_or_failure(
+    api: Vendor, kind: str, served: Server, key: str
 ) -> None:
-    model = Model()
-    assert run(kind, served.url, key, model) == SAID
+    model = Model(api, *CALLS)
+    called, said = model.script
+    assert run(kind, served.url, key, model) == said
     with Client(served.url, key) as hub:
         kept = [each["content"] for each in hub.each(slots.list_all("talk"))]
-    assert (kept[:2], kept[-1]) == ([ASKED, CALLS], SAID)
-    tracked, found, unknown, refused = kept[2:-1]
-    assert json.loads(tracked["content"]) == track(7)
-    assert found["tool_call_id"] == "call-page_search"
-    assert "can't be followed" in unknown["content"]
-    assert "no JSON object" in refused["content"]
+    assert (kept[:2], kept[-1]) == ([ASKED, called], said)
+    results = [*list_results(api, kept[2:-1])]
+    assert [call for call, _, _ in results] == [f"c-{name}" for name in CALLS]
+    for (name, (_, told, fails)), (_, text, failed) in zip(
+        CALLS.items(), results, strict=True
+    ):
+        assert told in text, name
+        # Only Anthropic's results have a place where the hub says so.
+        assert failed == (fails and (api == "anthropic" or name not in OF_THE_HUB))
+    # The model was shown all of it; what it would refuse is judged as it is asked.
     assert len(model.asked) == 2
-    assert chat(SAID)["type"] == "chat.assistant"
+    shown = json.dumps(model.asked[1], ensure_ascii=False)
+    assert all(
+        json.dumps(text, ensure_ascii=False)[1:-1] in shown for _, text, _ in results
+    )
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_loop_lets_an_interruption_pass(kind: str, served: Server, key: str) -> None:
+    with pytest.raises(StopError):
+        run(kind, served.url, key, Model("chat", "stop"))
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_loop_raises_what_its_model_raises(kind: str, served: Server, key: str) -> None:
+    model = Model("chat")
+    model.script = []
+    with pytest.raises(IndexError):
+        run(kind, served.url, key, model)

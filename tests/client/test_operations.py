@@ -15,6 +15,7 @@ import pytest
 
 import memoryhub_client
 from memoryhub.api import api as agent_api
+from memoryhub_client import slots, turns
 from memoryhub_client.requests import Request, at
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(agent_api.get_openapi_schema()))
@@ -38,11 +39,14 @@ def makers() -> Iterator[tuple[str, Make]]:
         for name, made in inspect.getmembers(noun, inspect.isfunction):
             own = made.__module__ == noun.__name__ and not name.startswith("_")
             returned = typing.get_type_hints(made).get("return")
+            returned = typing.get_origin(returned) or returned
             if own and inspect.isclass(returned) and issubclass(returned, Request):
                 yield f"{module.name}.{name}", made
 
 
 MAKERS = dict(makers())
+#: Those whose answers have a type of their own, other than a message.
+ANSWERED = [turns.begin, slots.append]
 
 
 # A value of each type, with all that may be in it
@@ -61,9 +65,9 @@ def full(hint: Any) -> Any:
         return arguments[0]
     if origin is NotRequired:
         return full(arguments[0])
-    if origin is Sequence:
+    if origin in (Sequence, list):
         return [full(arguments[0])]
-    if origin is Mapping:
+    if origin in (Mapping, dict):
         return {"x": full(arguments[1])}
     assert typing.is_typeddict(hint), hint
     return {name: full(each) for name, each in typing.get_type_hints(hint).items()}
@@ -144,6 +148,18 @@ def test_a_request_is_an_operation_of_the_document(name: str) -> None:
         assert request.body is None
         return
     fits(request.body, documented["requestBody"]["content"]["application/json"])
+
+
+@pytest.mark.parametrize("make", ANSWERED, ids=lambda make: make.__name__)
+def test_typed_answer_has_the_fields_of_the_document(make: Make) -> None:
+    _, _, documented = operation(make)
+    (answer,) = typing.get_args(typing.get_type_hints(make)["return"])
+    (content,) = (
+        resolved(each)["content"]["application/json"]
+        for status, each in documented["responses"].items()
+        if status.startswith("2")
+    )
+    fits(full(answer), content)
 
 
 def fits(value: Any, part: dict[str, Any]) -> None:
