@@ -6,7 +6,6 @@
 The model is a scripted one, which refuses what OpenAI would.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import station
@@ -27,24 +26,11 @@ def complete(request: Any) -> Any:
     return completion.choices[0].message.to_dict()
 
 
-def reporting(function: Callable[..., str]) -> Callable[..., str]:
-    """A tool that tells the model when it fails: its message has nothing but text."""
-
-    def use(**arguments: Any) -> str:
-        try:
-            return function(**arguments)
-        except TimeoutError as failure:
-            return f"Failed: {failure}"
-
-    return use
-
-
 with station.connect() as hub:
     hub.send(threads.put("chat", config={"format": "chat", **station.SMALL}))
     hub.send(tools.set_own("chat", station.TOOLS))
     # It begins turns, asks the model and does its calls until there are none.
-    functions = {name: reporting(each) for name, each in station.FUNCTIONS.items()}
-    loop = Loop(hub, "chat", complete, functions)
+    loop = Loop(hub, "chat", complete, station.FUNCTIONS)
 
     def ask(content: Any) -> str:
         return str(loop.run({"role": "user", "content": content})["content"])
