@@ -191,6 +191,8 @@ def _build_result(
     call: Mapping[str, Any], text: str, *, failed: bool = False
 ) -> Message:
     """Return a result as the message of the API that the call is of."""
+    # The hub takes no other text.
+    text = text.encode(errors="replace").decode().replace("\0", "\ufffd")
     kind = call.get("type")
     if kind == "tool_use":
         block = {"type": "tool_result", "tool_use_id": call["id"], "content": text}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
@@ -36,6 +36,7 @@ from memoryhub_client import (
     working_memory,
     working_set,
 )
+from memoryhub_client.answers import Turn
 from memoryhub_client.slots import Slot
 from tests.client.conftest import Connect, Hub
 from tests.harness.instances import Server, free_port
@@ -57,7 +58,8 @@ def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
         )
     )
     message = {"role": "user", "content": "What is the code?"}
-    turn = hub.send(turns.begin("talk", items=[message_slot(message)]))
+    begun = turns.begin("talk", items=[message_slot(message)])
+    turn = assert_type(hub.send(begun), Turn)
     assert turn["request"]["messages"][-1]["content"] == "What is the code?"
     arguments = '{"page_id": "code"}'
     function = {"name": "page_fault", "arguments": arguments}

@@ -25,6 +25,7 @@ CALLS: dict[str, tuple[Any, str, bool]] = {
     "ring": ({"parcel": 7}, "No answer in time.", True),
     "wait": ({}, "TimeoutError", True),
     "weigh": ({}, "Object of type set is not JSON serializable", True),
+    "spell": ({}, "ł�?", False),
     "note": ([], "The arguments are no JSON object.", True),
     "track_all": ({"day": 1}, "track_all() got an unexpected keyword", True),
     "page_search": ({"query": "parcel"}, "", False),
@@ -57,6 +58,10 @@ def weigh() -> Any:
     return {7}
 
 
+def spell() -> str:
+    return "ł\0\ud800"
+
+
 def note(**_: Any) -> str:
     raise AssertionError
 
@@ -72,7 +77,7 @@ def as_coroutine(tool: Callable[..., Any]) -> Callable[..., Any]:
     return use
 
 
-OWN: list[Callable[..., Any]] = [track, track_all, ring, wait, weigh, note, stop]
+OWN: list[Callable[..., Any]] = [track, track_all, ring, wait, weigh, spell, note, stop]
 
 
 class Model:
