@@ -58,7 +58,8 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns as beginning
 from memoryhub.services.turns.turns import Begun, NewTurn
 
-MAX_SLOTS = 20
+#: Eleven parallel calls of Responses and their results are 22.
+MAX_SLOTS = 128
 MOST_TOKENS = int(RANGES["budget_tokens"][1])
 
 

@@ -277,7 +277,9 @@ async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
 
 
 async def test_a_turn_minds_its_limits(api: Client) -> None:
-    many = await api.post(f"{T}/turns", {"items": [item_of("hi")] * 21})
+    most = await api.post("/threads/t-2/turns", {"items": [item_of("hi")] * 128})
+    assert (most.status, len(most.json["included"])) == (201, 128)
+    many = await api.post(f"{T}/turns", {"items": [item_of("hi")] * 129})
     assert (many.status, many.code) == (422, "batch_size")
     await api.put(T, {"config": {"max_slots": 1}})
     full = await api.post(f"{T}/turns", {"items": [item_of("a"), item_of("b")]})
