@@ -44,6 +44,10 @@ def result(call_id: str, **more: str) -> dict[str, Any]:
         ({"role": "system"}, "system", "chat.system", "system", "assistant"),
         ({"role": "developer"}, "system", "chat.system", "system", "assistant"),
         ({"role": "user"}, "user", "chat.user", "user", "assistant"),
+        (
+            {"role": "user", "content": " \n"},
+            *("user", "chat.user", "user", "assistant"),
+        ),
         ({"role": "assistant"}, "assistant", "chat.assistant", "assistant", "user"),
         (call(), "assistant", "chat.assistant", "assistant", "user"),
         (call("find"), "assistant", "chat.assistant", "assistant", "tool:find"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages import reading, writing
 from memoryhub.kernel.messages.ids import Ids, Names
 from memoryhub.kernel.messages.message import (
     Call,
@@ -24,6 +24,7 @@ from memoryhub.kernel.messages.message import (
     Vendor,
 )
 from memoryhub.kernel.messages.writing import FORMATS, Shown
+from tests.kernel.messages.shapes import heard
 from tests.kernel.messages.vendors import require_types
 from tests.validators import NAME, require_request, texts
 
@@ -239,6 +240,37 @@ def test_messages_in_any_order_are_valid(talk: list[Shown], vendor: Vendor) -> N
         if last.get("role") == "assistant":
             ends = [*texts(last.get("content"))][-1]
             assert ends == ends.rstrip()
+
+
+@pytest.mark.parametrize("vendor", FORMATS)
+@pytest.mark.parametrize("blanks", ["", "   ", "\n", "\u00a0"])
+def test_message_of_blanks_is_left_out(vendor: Vendor, blanks: str) -> None:
+    """As it comes from any API; a result of blanks stands, for its call needs one."""
+    cached = {"type": "text", "text": blanks, "cache_control": {"type": "ephemeral"}}
+    said = [
+        *(blanks, {"role": "user", "content": blanks}, heard(cached, cached)),
+        {"type": "message", **heard({"type": "input_text", "text": blanks})},
+        [{"type": "message", **heard({"type": "input_text", "text": blanks})}],
+        {"role": "user", "name": "ann", "content": blanks},
+        {"role": "assistant", "content": blanks, "refusal": blanks},
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": "c1", "content": blanks},
+        heard({"type": "tool_result", "tool_use_id": "c1", "content": [cached]}),
+        {"type": "function_call_output", "call_id": "c1", "output": blanks},
+    ]
+
+    def shown(content: Any) -> Shown:
+        message = reading.read(content, "chat.user")
+        return Shown(message=message, seed="1", thoughts=True)
+
+    for content in said:
+        request = requested([shown(each) for each in ("Hi.", content, "Ho.")], vendor)
+        assert request == requested([shown("Hi."), shown("Ho.")], vendor), content
+    for content in results:
+        request = requested([shown(content), shown("Ho.")], vendor)
+        require_types(vendor, request)
+        require_request(vendor, request)
 
 
 @settings(deadline=None, max_examples=40)
