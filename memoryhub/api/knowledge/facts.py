@@ -102,7 +102,7 @@ ASSERTION: Final[dict[str, Any]] = {
     "wrong": False,
     "counts": True,
 }
-_WRITTEN: Final = {"subject": SUBJECT_ID, "seq": 7, "ids": [7]}
+_WRITTEN: Final = {"subject": SUBJECT_ID, "seq": 7, "ids": [7], "without_effect": []}
 
 
 def _text(most: int, *, lines: bool = False) -> AfterValidator:
@@ -347,6 +347,9 @@ class FactsWrittenOut(Out):
     subject: UUID
     seq: int = Field(description="The head of the home thread.")
     ids: list[int] = Field(description="Of each assertion that was made.")
+    without_effect: list[int] = Field(
+        description="Of `ids`: a model's, of values retracted as wrong."
+    )
 
 
 router = SubjectRouter(tags=["facts"])
@@ -407,7 +410,7 @@ async def configure(
     def made(found: Subject) -> Command:
         return writing.configuration(body.entity, body.predicate, body.cardinality)
 
-    return _written(await _submit(request, subject, body, made))
+    return await _written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -469,7 +472,7 @@ async def end(
             found, fact, at=body.at, origin=body.origin, now=clock.now()
         )
 
-    return _written(await _submit(request, subject, body, made))
+    return await _written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -492,7 +495,7 @@ async def retract(
             found, fact, body.reason, whole=body.whole, now=clock.now()
         )
 
-    return _written(await _submit(request, subject, body, made))
+    return await _written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -518,7 +521,7 @@ async def _add(
     def made(subject: Subject) -> Command:
         return writing.assertion(subject, drafts, now=clock.now(), bound=agent.bound)
 
-    return _written(await _submit(request, place, body, made), status=201)
+    return await _written(await _submit(request, place, body, made), status=201)
 
 
 def _list(agent: Agent, place: Place, query: FactsQuery) -> HttpResponse:
@@ -607,9 +610,17 @@ async def _submit(
     )
 
 
-def _written(receipt: Receipt, *, status: int = 200) -> HttpResponse:
-    ids = [e.seq for e in receipt.events if isinstance(e.event, FactAsserted)]
-    out = FactsWrittenOut(subject=receipt.subject, seq=receipt.seq, ids=ids)
+async def _written(receipt: Receipt, *, status: int = 200) -> HttpResponse:
+    made = {e.seq: e.event for e in receipt.events if isinstance(e.event, FactAsserted)}
+    by_model = [seq for seq, event in made.items() if event.origin == "model"]
+    out = FactsWrittenOut(
+        subject=receipt.subject,
+        seq=receipt.seq,
+        ids=[*made],
+        without_effect=await read(
+            facts.list_without_effect, receipt.thread, by_model, known_at=receipt.seq
+        ),
+    )
     return rendered(out, status=status, replayed=receipt.replayed)
 
 

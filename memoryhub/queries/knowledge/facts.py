@@ -25,6 +25,7 @@ from memoryhub.queries.knowledge.timelines import (
     iter_timelines,
     rows_of,
     seq_at,
+    timelines_of,
 )
 from memoryhub.queries.lists.cursors import Batch, Listing
 from memoryhub.queries.replay import payloads
@@ -255,6 +256,24 @@ def list_wrong(subject: Subject) -> tuple[AssertionLine, ...]:
     ]
     found_lines = assertion_lines(home, pairs)
     return tuple(sorted(found_lines, key=lambda line: -line.seq))
+
+
+def list_without_effect(
+    home: UUID, seqs: Collection[int], *, known_at: int
+) -> list[int]:
+    """Return which of these assertions did not count once they were made.
+
+    A model's do not, of a value that was retracted as wrong. No query without any
+    assertion, else four for fifty timelines.
+    """
+    if not seqs:
+        return []
+    found = timelines_of(Thread.objects.get(id=home), seqs, known_at=known_at)
+    return [
+        seq
+        for seq in seqs
+        if seq in found and all(each.seq != seq for each in found[seq].living)
+    ]
 
 
 def lines(home: Thread, found: Iterable[tuple[Timeline, Fact]]) -> Iterator[FactLine]:

@@ -28,7 +28,12 @@ async def test_a_fact_by_a_thread_is_the_subjects(api: Client, ann: Subject) -> 
     sent = {**FACT, "valid_from": FROM, "source": {"thread": "visit", "seq": 2}}
     made = await api.post("/threads/visit/facts", sent)
     assert made.status == 201
-    assert made.json == {"subject": str(ann.id), "seq": 2, "ids": [2]}
+    assert made.json == {
+        "subject": str(ann.id),
+        "seq": 2,
+        "ids": [2],
+        "without_effect": [],
+    }
     by_id = await api.get(f"/subjects/{ann.id}/facts")
     assert by_id.json == (await api.get("/threads/visit/facts")).json
     (fact,) = by_id.json["items"]
@@ -65,6 +70,28 @@ async def test_a_repeat_is_answered_though_its_fact_is_gone(
     again = await api.post(path, body, headers=named)
     assert (again.status, again.json) == (200, first.json)
     assert (await api.post(path, body)).status == 404
+
+
+async def test_model_is_told_that_its_claim_has_no_effect(
+    api: Client, ann: Subject
+) -> None:
+    """It was retracted as wrong; what an agent asserts counts, and so does the rest."""
+    await api.post("/threads/visit/facts", FACT)
+    await api.post(f"/subjects/{ann.id}/facts/2:retract", {"reason": "wrong"})
+    named, by_model = [("Idempotency-Key", "k")], {**FACT, "origin": "model"}
+    taken_back = {"reason": "wrong", "whole": False}
+    items = [by_model, {**by_model, "value": "BGO"}, {**by_model, "entity": "Bo"}, FACT]
+    for _ in range(2):
+        made = await api.post(
+            "/threads/visit/facts:batch", {"items": items}, headers=named
+        )
+        assert (made.status, made.json["ids"]) == (201, [4, 5, 6, 7])
+        assert made.json["without_effect"] == [4]
+        # A repeat is answered as the first time, whatever happened since.
+        await api.post(f"/subjects/{ann.id}/facts/5:retract", taken_back)
+    story = (await api.get(f"/subjects/{ann.id}/facts/7")).json
+    counting = [each["seq"] for each in story["assertions"] if each["counts"]]
+    assert counting == [7]
 
 
 async def test_lists_go_on_where_they_stopped(api: Client, ann: Subject) -> None:

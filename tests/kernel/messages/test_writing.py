@@ -249,8 +249,8 @@ def test_message_of_blanks_is_left_out(vendor: Vendor, blanks: str) -> None:
     cached = {"type": "text", "text": blanks, "cache_control": {"type": "ephemeral"}}
     said = [
         *(blanks, {"role": "user", "content": blanks}, heard(cached, cached)),
-        {"type": "message", **heard({"type": "input_text", "text": blanks})},
-        [{"type": "message", **heard({"type": "input_text", "text": blanks})}],
+        heard({"type": "input_text", "text": blanks}) | {"type": "message"},
+        [heard({"type": "input_text", "text": blanks}) | {"type": "message"}],
         {"role": "user", "name": "ann", "content": blanks},
         {"role": "assistant", "content": blanks, "refusal": blanks},
     ]
