@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
+from memoryhub.kernel.knowledge.facts import LINE_PATTERN, LINES_PATTERN
 from memoryhub.kernel.text import names
 from memoryhub.services.forget.erasures import TICKET, TICKET_RULE
 
@@ -22,6 +23,8 @@ PATTERNS: Final[Mapping[str, str]] = {
     r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "
     "dots, at least two",
     f"^{TICKET.pattern}$": TICKET_RULE,
+    LINE_PATTERN: "more than blanks, no control characters",
+    LINES_PATTERN: "more than blanks, no U+0000",
 }
 _FORMATS: Final = {
     "date-time": "a time by RFC 3339 with its offset, of the years 1970 to 2200",
@@ -139,12 +142,11 @@ def _each(schema: Schema, root: Schema) -> str:
 
 
 def _text(schema: Schema) -> str:
-    if pattern := schema.get("pattern"):
-        return PATTERNS[pattern]
-    if form := schema.get("format"):
-        return _FORMATS[form]
     size = _between(schema, "minLength", "maxLength")
-    return f"a text{size} characters" if size else "a text"
+    text = f"a text{size} characters" if size else "a text"
+    if pattern := schema.get("pattern"):
+        return f"{text}: {PATTERNS[pattern]}" if size else PATTERNS[pattern]
+    return _FORMATS[form] if (form := schema.get("format")) else text
 
 
 def _between(schema: Schema, low: str, high: str) -> str:

@@ -46,6 +46,8 @@ from memoryhub.errors import (
 from memoryhub.journal import Receipt
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.knowledge.facts import (
+    LINE_PATTERN,
+    LINES_PATTERN,
     MAX_ENTITY,
     MAX_PREDICATE,
     MAX_VALUE,
@@ -116,8 +118,9 @@ def _text(most: int, *, lines: bool = False) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _text_schema(most: int) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": most})
+def _text_schema(most: int, *, lines: bool = False) -> WithJsonSchema:
+    pattern = LINES_PATTERN if lines else LINE_PATTERN
+    return WithJsonSchema({"type": "string", "maxLength": most, "pattern": pattern})
 
 
 def _sure(number: float) -> float:
@@ -128,7 +131,9 @@ def _sure(number: float) -> float:
 
 Entity = Annotated[str, _text(MAX_ENTITY), _text_schema(MAX_ENTITY)]
 Predicate = Annotated[str, _text(MAX_PREDICATE), _text_schema(MAX_PREDICATE)]
-Value = Annotated[str, _text(MAX_VALUE, lines=True), _text_schema(MAX_VALUE)]
+Value = Annotated[
+    str, _text(MAX_VALUE, lines=True), _text_schema(MAX_VALUE, lines=True)
+]
 Confidence = Annotated[
     StrictFloat | StrictInt,
     AfterValidator(_sure),
@@ -148,7 +153,7 @@ class FactIn(In):
 
     entity: Entity = Field(description="Who or what it is about.")
     predicate: Predicate = Field(description="What about it.")
-    value: Value
+    value: Value = Field(description="What is claimed.")
     confidence: Confidence | None = None
     valid_from: Time | None = Field(
         None, description="Absent: when its source was recorded, or now."
@@ -214,7 +219,7 @@ class Moment(In):
 
     valid_at: Time | None = Field(None, description="What held then; absent: now.")
     known_at: Time | None = Field(
-        None, description="By what was recorded until then; absent: all of it."
+        None, description="By what was recorded until then; absent: all."
     )
 
 
@@ -225,7 +230,7 @@ class FactsQuery(Moment, Pagination):
 
 
 class FactSearchIn(Moment):
-    """As the list, and by entity and predicate, which stay out of URLs and logs."""
+    """As the list, and by names, which stay out of URLs and logs."""
 
     model_config = example({"predicate": "home airport", "valid_at": _JAN})
 
@@ -263,7 +268,7 @@ class FactOut(Out):
     confidence: float | None = Field(description="The greatest of theirs.")
     cardinality: Cardinality
     closed_by: int | None = Field(
-        description="The assertion that ended it, or that of what followed."
+        description="The assertion that ended it, or of what followed."
     )
     recorded_at: datetime = Field(description="When its earliest assertion was made.")
     sources: list[FactSourceOut] = Field(description="At most 20, oldest first.")
@@ -334,7 +339,7 @@ class FactStoryOut(Out):
 
 
 class ReviewOut(Out):
-    """What was retracted as wrong: models cannot assert these values."""
+    """What was retracted as wrong: models cannot assert it."""
 
     model_config = example({"items": [{**ASSERTION, "wrong": True}]})
 
@@ -390,7 +395,7 @@ async def search(
 ) -> HttpResponse:
     """List facts of an entity, of a predicate, or of both, however they are spelled.
 
-    A POST, so that neither stands in URLs and logs; it changes nothing.
+    A POST that changes nothing.
     """
     return await read(_search, auth.caller(request), subject, body)
 
@@ -421,7 +426,7 @@ async def configure(
     refusals=GONE,
 )
 async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
-    """What was retracted as wrong, newest first: what models may not assert again."""
+    """What was retracted as wrong, newest first: models cannot assert it."""
     return await read(_review, auth.caller(request), subject)
 
 
@@ -436,7 +441,7 @@ async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
 async def add(request: HttpRequest, place: Place, body: FactIn) -> HttpResponse:
     """Assert a fact of a subject: what holds, and since when.
 
-    Nothing is overwritten: facts are derived from all assertions, whatever their order.
+    Nothing is overwritten: facts are derived from all assertions.
     """
     return await _add(request, place, body)
 
@@ -508,7 +513,7 @@ async def retract(
 async def get(
     request: HttpRequest, subject: Path[Id], fact: Path[int], query: Query[Moment]
 ) -> HttpResponse:
-    """A fact with its assertions, their sources, and all facts it stands among."""
+    """A fact with its assertions, their sources, and facts it stands among."""
     return await read(_get, auth.caller(request), subject, fact, query)
 
 

@@ -5,7 +5,7 @@ Verbs decide, participles fold. Facts themselves are derived on reading.
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -94,8 +94,16 @@ class ConfigureTimeline(Command):
     payload: bytes
 
 
-#: Blanks, controls, and what only says how others are shown.
-_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
+#: Neither a blank, nor a control, nor what only says how others are shown.
+_SEEN: Final = (
+    r"[^\x00- \x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f"
+    r"\u3000\ufeff]"
+)
+#: Texts that say something, as the API documents them: of one line, and of several.
+LINE_PATTERN: Final = rf"^[^\x00-\x1f\x7f-\x9f]*{_SEEN}[^\x00-\x1f\x7f-\x9f]*$"
+LINES_PATTERN: Final = rf"^[^\x00]*{_SEEN}[^\x00]*$"
+_LINE, _LINES = re.compile(LINE_PATTERN), re.compile(LINES_PATTERN)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def fits(text: str, most: int, *, lines: bool = False) -> bool:
@@ -103,12 +111,8 @@ def fits(text: str, most: int, *, lines: bool = False) -> bool:
 
     With `lines` it may have several, and controls among them.
     """
-    if len(text) > most:
-        return False
-    kinds = {unicodedata.category(char) for char in text}
-    if kinds <= _UNSEEN:
-        return False
-    return not ("Cs" in kinds or "\0" in text or ("Cc" in kinds and not lines))
+    said = len(text) <= most and (_LINES if lines else _LINE).fullmatch(text)
+    return bool(said) and not _SURROGATE.search(text)
 
 
 def assert_facts(decision: Decision, command: AssertFacts, pages: PageTable) -> None:

@@ -18,6 +18,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import given, note, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
@@ -30,6 +31,7 @@ from memoryhub.api import errors as api_errors
 from memoryhub.api.document.fields import In, Out
 from memoryhub.api.document.glossary import PARAMETER_WORDS, WORDS, WORDS_OF
 from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS
+from memoryhub.api.knowledge.facts import FactIn
 from tests.api.client import Answer, Client, run
 
 #: As it is sent: statuses are texts there.
@@ -56,6 +58,24 @@ def _validator(reference: str) -> jsonschema_rs.Validator:
 def test_an_example_is_one_of_its_schema(name: str) -> None:
     (example,) = EXAMPLES[name]
     _validator(f"#/components/schemas/{name}").validate(example)
+
+
+@settings(deadline=None)
+@given(
+    name=st.sampled_from(["entity", "predicate", "value"]),
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+    | st.text(st.sampled_from("a \n\0\x7f\x85\u00a0\u200b\u2028\ufeff"), max_size=4)
+    | st.sampled_from([128, 129, 512, 513, 4_096, 4_097]).map("x".__mul__),
+)
+def test_text_of_a_fact_is_taken_as_documented(name: str, text: str) -> None:
+    sent = {"entity": "user", "predicate": "likes", "value": "tea", name: text}
+    documented = _validator("#/components/schemas/FactIn").is_valid(sent)
+    try:
+        FactIn.model_validate(sent)
+    except ValueError:
+        assert not documented
+    else:
+        assert documented
 
 
 def _resolved(part: dict[str, Any]) -> dict[str, Any]:
