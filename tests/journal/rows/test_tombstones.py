@@ -233,6 +233,8 @@ def test_what_the_eraser_takes_stays_out(
         with pytest.raises(ValueErasedError):
             again(agent, "later", ERASED)
     factories.append(agent, "later-1", NEIGHBOUR, ERASED)
+    # A key keeps what is said now, though a message that said it was erased.
+    _key(agent, "later", NEIGHBOUR)
     write(agent, "bob", ERASED)
 
 
