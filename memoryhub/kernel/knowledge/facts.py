@@ -111,8 +111,8 @@ def fits(text: str, most: int, *, lines: bool = False) -> bool:
 
     With `lines` it may have several, and controls among them.
     """
-    said = len(text) <= most and (_LINES if lines else _LINE).fullmatch(text)
-    return bool(said) and not _SURROGATE.search(text)
+    match = len(text) <= most and (_LINES if lines else _LINE).fullmatch(text)
+    return bool(match) and not _SURROGATE.search(text)
 
 
 def assert_facts(decision: Decision, command: AssertFacts, pages: PageTable) -> None:
