@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
+import orjson
 from django.db.models import Q
 
 from memoryhub.journal import audit
 from memoryhub.journal.writing.uses import recipient_name, uses
+from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.kernel.state.observing_events import ObserverFailed
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.replay import states
 
 #: More than that are told by their number alone.
 _LISTED = 1_000
 #: Threads whose copies elsewhere are looked for by one statement.
 _AT_ONCE = 100
+#: Events that name the host of the model that was asked.
+_ASKED = (ExchangeConsolidated, ObserverFailed, PageCreated)
 
 
 def list_recipients(subject: UUID) -> list[str]:
@@ -58,21 +61,18 @@ def _exporters(subject: UUID) -> Iterator[str]:
 
 
 def _models(subject: UUID) -> Iterator[str]:
-    """Hosts of the language models that were asked what was said."""
-    home = Thread.objects.filter(subject=subject, home=True).first()
-    if home is not None:
-        for host in states.state_of(home).knowledge.hosts:
-            yield f"model:{host}"
-    made = Event.objects.filter(thread__subject=subject).filter(
-        Q(type=ObserverFailed.event_type)
-        | Q(type=PageCreated.event_type, page__startswith="obs-")
+    """Hosts of the language models that were asked what was said.
+
+    Read from the events: a thread that was erased is never folded again.
+    """
+    asked = Event.objects.filter(
+        thread__subject=subject,
+        type__in=[event.event_type for event in _ASKED],
+        body__contains='"host":',
     )
-    observed = Thread.objects.filter(
-        id__in=made.values("thread").distinct()
-    ).select_related("subject")
-    for thread in observed:
-        for host in states.state_of(thread).observing.hosts:
-            yield f"model:{host}"
+    for body in asked.values_list("body", flat=True).iterator():
+        told = orjson.loads(body)
+        yield f"model:{told.get('host') or told['observed']['host']}"
 
 
 def _importers(subject: UUID) -> Iterator[str]:
