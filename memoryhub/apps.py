@@ -16,9 +16,11 @@ class MemoryHubConfig(AppConfig):
         # What needs the models can be loaded only now.
         privacy = import_module("memoryhub.models.privacy")
         server_checks = import_module("memoryhub.queries.verify.server_checks")
+        sealing = import_module("memoryhub.journal.writing.sealing")
         start = import_module("memoryhub.management.start")
         register(start.old_formats, Tags.database)
         register(privacy.everything_declared)
+        register(sealing.every_page_can_go)
         register(checks.ring_beside_database, deploy=True)
         register(checks.password_only, deploy=True)
         register(server_checks.redis_saves, deploy=True)

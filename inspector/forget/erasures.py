@@ -49,6 +49,7 @@ def _record(_: str, line: ErasureLine) -> Record:
         "subject": str(line.subject),
         "state": line.state,
         "waiting_on": line.waiting_on,
+        "defect": line.defect,
         "scope": line.scope,
         "thread": str(line.thread) if line.thread else None,
         "seq": line.seq,
@@ -71,8 +72,8 @@ SCREEN = Screen(
     lines=_lines,
     export=Export(
         fields=(
-            "erasure", "subject", "state", "waiting_on", "scope", "thread", "seq",
-            "before", "reason", "ticket", "actor", "count", "created_at",
+            "erasure", "subject", "state", "waiting_on", "defect", "scope", "thread",
+            "seq", "before", "reason", "ticket", "actor", "count", "created_at",
             "confirmed_at", "times",
         ),
         record=_record,

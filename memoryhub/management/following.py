@@ -69,7 +69,9 @@ def progress_line(line: ErasureLine) -> str:
     """Return in one line how far it is."""
     since = line.times.get(line.state, "")[:19]
     text = f"{line.id}  {line.scope:<7}  {line.state} since {since} UTC"
-    if line.waiting_on:
+    if line.defect:
+        text += f", broken: {line.defect}"
+    elif line.waiting_on:
         text += f", waits for: {line.waiting_on}"
     gone = sum(place.erased or 0 for place in line.places)
     if line.state in CLOSED or gone:

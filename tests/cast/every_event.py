@@ -42,7 +42,7 @@ def types_of(subject: Subject) -> set[str]:
 
 
 def remember(agent: Agent, user_id: str, text: str) -> Subject:
-    """Threads of observing, paging, work, an import, a fork, a home, one idle, one erased.
+    """Threads of all kinds: a home, a fork, an import, one idle and one erased as well.
 
     Each of what can be sealed holds `text`, and each name begins with the user id.
     """

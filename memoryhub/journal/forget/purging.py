@@ -22,6 +22,7 @@ from memoryhub.errors import NewerFormatError, ProjectDeletedError
 from memoryhub.journal.log import chain
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.totals import Changes, Figures
+from memoryhub.journal.writing import sealing
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.derivations import Derivation
@@ -215,7 +216,7 @@ def _blank_bodies(thread: Thread, by: int, limit: int) -> int:
         body = chain.text_of(blanked)
         # The column repeats the body. An id of ours, which the chain has hashed as it
         # is, stays in both.
-        page = row.page and (blanked.get("page_id") or blanked.get("carries"))
+        page = row.page and sealing.stored_page(blanked)
         if (body, page) != (row.body, row.page):
             changed.append((body, page, by, thread.id, row.seq))
             if row.erased_by is None:

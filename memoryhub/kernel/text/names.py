@@ -109,6 +109,11 @@ def fields_of(model: type[BaseModel]) -> Iterator[str]:
         yield from fields_of(inner)
 
 
+def has_mark(parts: tuple[Any, ...], *marks: type) -> bool:
+    """Return whether an annotation's parts hold one of these marks, at any depth."""
+    return any(isinstance(p, marks) or has_mark(get_args(p), *marks) for p in parts)
+
+
 def as_name(value: float) -> str:
     """Return a number or boolean as a name; `1` digests differently from "1"."""
     return f"{OTHER}{json.dumps(value)}"
@@ -136,14 +141,10 @@ def _fields(
     marked, nested = [], []
     for field, info in model.model_fields.items():
         alias = info.serialization_alias or info.alias or field
-        if _holds_mark((info.annotation, *info.metadata)):
+        if has_mark((info.annotation, *info.metadata), NameMark):
             marked.append(alias)
         nested += [(alias, inner) for inner in _models(info.annotation)]
     return tuple(marked), tuple(nested)
-
-
-def _holds_mark(parts: tuple[Any, ...]) -> bool:
-    return any(isinstance(p, NameMark) or _holds_mark(get_args(p)) for p in parts)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

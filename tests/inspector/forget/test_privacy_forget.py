@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from django.test import Client
 
 from inspector.access.access import SIGNED_IN
+from memoryhub.management import following
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.subjects import Subject
@@ -325,3 +328,22 @@ def test_while_it_is_held_no_step_is_under_way(officer: Client, agent: Agent) ->
     assert 'aria-current="step"' not in held
     moving = text_of(officer.get(f"{P}/erasures/{town.under_way.id}"))
     assert moving.count('aria-current="step"') == 1
+
+
+def test_broken_step_names_its_error_in_list_page_and_export(
+    officer: Client, agent: Agent
+) -> None:
+    row = forgotten.make_town(agent).under_way
+    Erasure.objects.filter(id=row.id).update(
+        waiting_on="broken", defect="IntegrityError"
+    )
+    assert "broken: IntegrityError" in text_of(officer.get(f"{P}/erasures"))
+    shown = text_of(officer.get(f"{P}/erasures/{row.id}"))
+    assert "defect of this server (IntegrityError)" in shown
+    table = b"".join(officer.get(f"{P}/erasures.csv")).decode()
+    found = {each["erasure"]: each for each in csv.DictReader(io.StringIO(table))}
+    assert found[str(row.id)]["defect"] == "IntegrityError"
+    line = ErasureLine.of(Erasure.objects.select_related("subject").get(id=row.id))
+    told = following.progress_line(line)
+    assert "broken: IntegrityError" in told
+    assert "waits for" not in told
