@@ -26,21 +26,23 @@ from memoryhub.services.forget import erasures
 from memoryhub.services.forget.erasures import A_DAY
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
-from tests.cast import factories
+from tests.cast import every_event, factories
 from tests.cast.forgetting import confirm, plan
 from tests.harness import killing
 
 TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
 
 
-def kill_everywhere(scope: str, every: int) -> None:
+def kill_everywhere(scope: str, every: int, memory: str = "some") -> None:
     """Kill an erasure around every n-th of its commits and go on; print what became.
 
     Each is in a project of its own. `ends` are exit codes; `told` is what is left of
-    the one who is forgotten, and of her twin, once the work was taken up again.
+    the one who is forgotten, and of her twin, once the work was taken up again. With
+    "all" as `memory`, hers holds an event of every registered type.
     """
     told, ends = {}, {}
-    for slug, end in killing.kills(remember, partial(forget, scope=scope), every):
+    make = remember_all if memory == "all" else remember
+    for slug, end in killing.kills(make, partial(forget, scope=scope), every):
         ends[slug] = end
         if slug != killing.WHOLE:
             ends[f"{slug}-again"] = killing.in_child(partial(_again, slug, scope))
@@ -59,6 +61,13 @@ def remember(slug: str) -> None:
             )
             factories.append(agent, name, TEXT, f"{TEXT} Thank you, number {n}.")
             factories.make_page(agent, "rules", thread=name, text=TEXT)
+
+
+def remember_all(slug: str) -> None:
+    """A project as `remember` makes it, and of ann an event of every type as well."""
+    remember(slug)
+    agent = factories.make_agent(Project.objects.get(slug=slug))
+    every_event.remember(agent, "ann", TEXT)
 
 
 def forget(slug: str, scope: str) -> Erasure:
@@ -156,7 +165,8 @@ def _finished(row: Erasure) -> Erasure:
 
 def _again(slug: str, scope: str) -> int:
     """As an operator goes on after a crash; who was not heard says it again."""
-    row = Erasure.objects.filter(project__slug=slug).first()
+    rows = Erasure.objects.filter(project__slug=slug, scope=scope)
+    row = rows.order_by("created_at").last()
     if row is None or row.confirmed_at is None:
         if row is not None:
             erasures.cancel(row, actor="command")

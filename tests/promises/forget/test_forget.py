@@ -27,30 +27,35 @@ from tests.promises.journal.clients import Client
 from tests.promises.journal.late_writers import Race, await_complete
 
 pytestmark = pytest.mark.slow
+NIGHTLY = pytest.mark.nightly
 
 NIGHT_SECONDS = 1_800
 RECOUNTS = "tests.promises.journal.recounts"
 
 
-@pytest.mark.promise("P13", load="scope {scope}, killed around one commit in {every}")
+@pytest.mark.promise(
+    "P13", load="scope {scope}, {memory} events, killed around one commit in {every}"
+)
 @pytest.mark.parametrize(
-    ("scope", "every"),
+    ("scope", "every", "memory"),
     [
-        pytest.param("subject", 17, id="subject"),
-        pytest.param("thread", 23, id="thread"),
-        pytest.param("subject", 1, id="subject-all", marks=pytest.mark.nightly),
-        pytest.param("thread", 1, id="thread-all", marks=pytest.mark.nightly),
-        pytest.param("record", 1, id="record-all", marks=pytest.mark.nightly),
-        pytest.param("before", 1, id="before-all", marks=pytest.mark.nightly),
+        pytest.param("subject", 17, "some", id="subject"),
+        pytest.param("thread", 23, "some", id="thread"),
+        pytest.param("subject", 23, "all", id="subject-types"),
+        pytest.param("subject", 1, "some", id="subject-all", marks=NIGHTLY),
+        pytest.param("thread", 1, "some", id="thread-all", marks=NIGHTLY),
+        pytest.param("record", 1, "some", id="record-all", marks=NIGHTLY),
+        pytest.param("before", 1, "some", id="before-all", marks=NIGHTLY),
+        pytest.param("subject", 1, "all", id="subject-types-all", marks=NIGHTLY),
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
 def test_killed_at_every_step_resumes(
-    instance: Instance, scope: str, every: int
+    instance: Instance, scope: str, every: int, memory: str
 ) -> None:
     """Never a receipt too early, one in the end, and nothing of the twin is touched."""
     with instance.start(
-        "tests.promises.forget.erasing:kill_everywhere", scope, every
+        "tests.promises.forget.erasing:kill_everywhere", scope, every, memory
     ) as process:
         out, errors = process.communicate(timeout=NIGHT_SECONDS)
     assert process.returncode == 0, errors
