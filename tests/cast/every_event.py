@@ -16,7 +16,7 @@ from memoryhub.kernel.observing.observing import (
     ResumeObserver,
 )
 from memoryhub.kernel.paging import page_commands as paging
-from memoryhub.kernel.state.events import RunRecorded
+from memoryhub.kernel.state.events import LabelValue, RunRecorded
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -60,7 +60,7 @@ def remember(agent: Agent, user_id: str, text: str) -> Subject:
 
 
 def _observe(agent: Agent, user_id: str, name: str, text: str) -> None:
-    labels = {f"{user_id}-label": f"{user_id}-value"}
+    labels: dict[str, LabelValue] = {f"{user_id}-label": f"{user_id}-value"}
     factories.make_thread(agent, name, user_id=user_id, labels=labels, **SETTINGS)
     factories.append(agent, name, text)
     talk(agent, 0, 100, name)
@@ -185,8 +185,8 @@ def _end(agent: Agent, subject: Subject, user_id: str, text: str) -> None:
     idle, gone = f"{user_id}-idle", f"{user_id}-gone"
     for name in (idle, gone):
         factories.make_thread(agent, name, user_id=user_id)
-        receipt = factories.append(agent, name, text, "hi")
+        factories.append(agent, name, text, "hi")
     row = get_thread(agent, gone)
-    forget(subject, "record", thread=row, seq=receipt.events[-1].seq)
+    forget(subject, "record", thread=row, seq=row.head_seq)
     forget(subject, "thread", thread=row)
     act(agent, commands.RetireThread(policy_days=1, idle_days=2), idle)

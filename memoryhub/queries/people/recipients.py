@@ -23,7 +23,7 @@ _LISTED = 1_000
 #: Threads whose copies elsewhere are looked for by one statement.
 _AT_ONCE = 100
 #: Events that name the host of the model that was asked.
-_ASKED = (ExchangeConsolidated, ObserverFailed, PageCreated)
+_ASKING_EVENTS = (ExchangeConsolidated, ObserverFailed, PageCreated)
 
 
 def list_recipients(subject: UUID) -> list[str]:
@@ -65,14 +65,14 @@ def _models(subject: UUID) -> Iterator[str]:
 
     Read from the events: a thread that was erased is never folded again.
     """
-    asked = Event.objects.filter(
+    rows = Event.objects.filter(
         thread__subject=subject,
-        type__in=[event.event_type for event in _ASKED],
+        type__in=[event.event_type for event in _ASKING_EVENTS],
         body__contains='"host":',
     )
-    for body in asked.values_list("body", flat=True).iterator():
-        told = orjson.loads(body)
-        yield f"model:{told.get('host') or told['observed']['host']}"
+    for text in rows.values_list("body", flat=True).iterator():
+        body = orjson.loads(text)
+        yield f"model:{body.get('host') or body['observed']['host']}"
 
 
 def _importers(subject: UUID) -> Iterator[str]:
