@@ -17,7 +17,7 @@ from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.kernel.search.ranking import CutTerm, Order, Ranked, Reason, Scope
 from memoryhub.kernel.search.segments import ERASED
-from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.erased import named
 from memoryhub.kernel.state.pages import BLOCK
 from memoryhub.models.events import Event
@@ -99,10 +99,15 @@ class Place(NamedTuple):
 
 
 def search_thread(
-    thread: Thread, request: SearchRequest, *, seq: int | None = None
+    thread: Thread,
+    request: SearchRequest,
+    *,
+    seq: int | None = None,
+    without: Sequence[Range] = (),
 ) -> SearchResult:
     """Search a thread and what it inherits, now or as of an event.
 
+    Records of the ranges `without` are left out, as if nobody had written them.
     As of an event texts are marked by what was known at its time, and held then; no
     fact is told. `thread` comes with its subject. Five queries where nothing is new,
     and those of marks.
@@ -111,7 +116,7 @@ def search_thread(
     if request.where is not None and seq is not None:
         request = replace(request, where=_then(thread, seq))
     scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
-    return _search(rows, {row.id: row for row in rows}, request, scope)
+    return _search(rows, {row.id: row for row in rows}, request, scope, without)
 
 
 def _then(thread: Thread, seq: int) -> FactFilter:
@@ -140,7 +145,7 @@ def iter_places(
         )
     index = indexes.caught_up(rows, eldest=_eldest(scope)).index
     if scope.lineage:
-        scope = replace(scope, gone=_erased(index, scope))
+        scope = replace(scope, gone=named(_erased(index, scope)).spans)
     words = ranking.rarest(index, parsing.words_of(text), parsing.MOST_TERMS)
     query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
     for at in ranking.rank(index, query, scope, "best").places:
@@ -206,11 +211,13 @@ def _search(
     threads: Mapping[UUID, Thread],
     request: SearchRequest,
     scope: Scope,
+    without: Sequence[Range] = (),
 ) -> SearchResult:
     caught = indexes.caught_up(rows, eldest=_eldest(scope))
     index = caught.index
     if scope.lineage:
-        scope = replace(scope, gone=_erased(index, scope))
+        gone = [*_erased(index, scope), *without]
+        scope = replace(scope, gone=named(gone).spans)
     ranked = ranking.rank(index, request.query, scope, request.order)
     degraded = () if caught.complete else ("indexing",)
     found = SearchResult(
@@ -283,14 +290,14 @@ def _marked(
     return tuple(map(marked, hits))
 
 
-def _erased(index: Index, scope: Scope) -> Mapping[UUID, Sequence[tuple[int, int]]]:
+def _erased(index: Index, scope: Scope) -> list[Range]:
     """What forks of the lineage have erased of what they inherit. A query, or none."""
     marks = index.records[index.records["kind"] == index.names.index(ERASED)]
     caps = index.caps(scope.up_to)
     seen = marks[marks["seq"] <= caps[marks["thread"]]] if len(marks) else marks
     if not len(seen):
-        return {}
+        return []
     places = [(index.threads[int(row["thread"])], int(row["seq"])) for row in seen]
     bodies = Event.objects.at_places(places).values_list("body", flat=True)
     events = map(RecordsErased.model_validate_json, bodies)
-    return named(each for event in events for each in event.ranges).spans
+    return [each for event in events for each in event.ranges]

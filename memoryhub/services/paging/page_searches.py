@@ -24,6 +24,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 
 _NONE_LEFT = "No searches are left in this exchange."
+_NOTHING = "nothing was found beside this exchange"
 
 
 class _Answer(NamedTuple):
@@ -37,7 +38,8 @@ async def search(agent: Agent, thread: str, call: SearchCall) -> str:
     """Search the thread for a model, and return the text of its tool's message.
 
     Emits pages.searched, unless the query can't be followed or three searches of the
-    exchange are over. It is no fault: nothing is charged or mapped.
+    exchange are over. It is no fault: nothing is charged or mapped. What the running
+    exchange shows whole is left out: a question is not its own answer.
     """
     found = await read(_search, agent, thread, call)
     if found.results is not None:
@@ -47,7 +49,8 @@ async def search(agent: Agent, thread: str, call: SearchCall) -> str:
 
 def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
     row = threads.get_unrestricted(agent.project, name, bound=agent.bound)
-    since = searches.exchange_seq(states.state_of(row))
+    state = states.state_of(row)
+    since = searches.exchange_seq(state)
     made = Event.objects.filter(
         thread_id=row.id, seq__gt=since, type=PagesSearched.event_type
     ).count()
@@ -62,9 +65,9 @@ def _search(agent: Agent, name: str, call: SearchCall) -> _Answer:
     except InvalidError as refusal:
         return _Answer(Failure(f"{refusal.loc} takes {refusal.allowed}."))
     uses.read(agent.prefix, row.subject_id)
-    found = search_thread(row, request)
-    head = f"{len(found.items)} of {found.total} pages · {left - 1} searches left"
-    lines = [head, "", *map(_line, found.items)]
+    found = search_thread(row, request, without=searches.list_running(state))
+    head = f"{len(found.items)} of {found.total} pages" if found.items else _NOTHING
+    lines = [f"{head} · {left - 1} searches left", "", *map(_line, found.items)]
     return _Answer("\n".join(lines).rstrip(), len(found.items))
 
 

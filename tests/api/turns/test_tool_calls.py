@@ -70,7 +70,7 @@ SHAPES = {
 }
 CALLS = [
     ("page_fault", {"page_id": "a", "target_level": 1}, "page a ", False),
-    ("page_search", {"query": "harbour"}, "0 of 0 pages", False),
+    ("page_search", {"query": "harbour"}, "nothing was found", False),
     ("page_fault", {"page_id": "b"}, "no page", True),
     ("page_fault", {"page_id": 7}, "page_id: expected a string", True),
     ("page_search", {}, "query: expected words", True),

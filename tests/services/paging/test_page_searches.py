@@ -8,9 +8,12 @@ import pytest
 
 from memoryhub.journal.log import thread_terms
 from memoryhub.models.events import Event
+from memoryhub.queries.search.searching import SearchRequest, search_thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
+from memoryhub.services.threads import slots
 from tests.cast import factories
+from tests.services.acts import fork, paging
 
 pytestmark = pytest.mark.django_db
 
@@ -20,10 +23,13 @@ def nothing_held() -> None:
     thread_terms.indexes.clear()
 
 
-def call(agent: Agent, **arguments: Any) -> str:
+NOTHING = "nothing was found beside this exchange · 2 searches left"
+
+
+def call(agent: Agent, thread: str = "t-1", **arguments: Any) -> str:
     function = {"name": "page_search", "arguments": arguments}
     sent = {"id": "call_1", "type": "function", "function": function}
-    message = factories.run(page_faults.call(agent=agent, thread="t-1", sent=sent))
+    message = factories.run(page_faults.call(agent=agent, thread=thread, sent=sent))
     assert (message["role"], message["name"]) == ("tool", "page_search")
     return str(message["content"])
 
@@ -34,7 +40,8 @@ def counted() -> list[str]:
 
 
 def test_a_model_finds_pages_by_their_words(agent: Agent) -> None:
-    factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)), "the blue lamp")
+    said = (*(f"filler {n}" for n in range(9)), "the blue lamp", "Which one?")
+    factories.append(agent, "t-1", *said)
     head, _, hit = call(agent, query="lamp").split("\n")
     assert head == "1 of 1 pages · 2 searches left"
     assert hit.startswith("slot-9 · user · ")
@@ -45,7 +52,7 @@ def test_a_model_finds_pages_by_their_words(agent: Agent) -> None:
 
 
 def test_three_searches_an_exchange(agent: Agent) -> None:
-    factories.append(agent, "t-1", "the blue lamp")
+    factories.append(agent, "t-1", "the blue lamp", "Which one?")
     for left in (2, 1, 0):
         assert f"{left} searches left" in call(agent, query="lamp")
     assert call(agent, query="lamp") == "No searches are left in this exchange."
@@ -56,8 +63,37 @@ def test_three_searches_an_exchange(agent: Agent) -> None:
 
 def test_a_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
     factories.append(agent, "t-1", "the blue lamp")
-    assert call(agent, query="piano") == "0 of 0 pages · 2 searches left"
+    assert call(agent, query="piano") == NOTHING
     assert len(counted()) == 1
+
+
+def test_search_leaves_out_the_running_exchange(agent: Agent) -> None:
+    """The question, and what stands whole since; not a result that has left."""
+    factories.make_thread(agent, budget_tokens=4_000, reserved_tokens=800)
+    factories.append(agent, "t-1", "The gate code is 4711.", "Which gate code is it?")
+    rows = "".join(f" row {n}," for n in range(200))
+    results = [f"Result {n} of the gate code:{rows}" for n in range(6)]
+    said = [factories.make_slot(each, role="tool") for each in results]
+    factories.run(slots.append(agent=agent, thread="t-1", slots=said))
+    whole = {name for name, frame in paging(agent).frames.items() if not frame.level}
+    assert {"slot-1", "slot-7"} <= whole
+    told = call(agent, query="gate code", limit=10).split("\n")[2:]
+    found = {line.partition(" · ")[0] for line in told}
+    assert found == {f"slot-{n}" for n in range(8)} - (whole - {"slot-0"})
+    assert {"slot-0", "slot-2"} <= found
+
+
+def test_search_finds_nothing_where_only_the_question_matches(agent: Agent) -> None:
+    factories.append(agent, "t-1", "hello", "Where is the piano?")
+    assert call(agent, query="piano") == NOTHING
+    request = SearchRequest.parse("piano")
+    assert search_thread(factories.get_thread(agent, "t-1"), request).total == 1
+
+
+def test_search_leaves_out_the_exchange_that_a_fork_continues(agent: Agent) -> None:
+    factories.append(agent, "t-1", "the blue lamp", "Which lamp was it?")
+    fork(agent, "t-1", "t-2")
+    assert "1 of 1" in call(agent, query="lamp", thread="t-2")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +126,7 @@ def test_a_mistake_is_answered_by_a_sentence(
 def test_a_query_that_asks_too_much_costs_no_search(
     agent: Agent, query: str, takes: str
 ) -> None:
-    factories.append(agent, "t-1", "hello")
+    factories.append(agent, "t-1", "hello", "And now?")
     assert call(agent, query=query) == f"query takes {takes}."
     assert not counted()
     assert "1 of 1" in call(agent, query='"hello')
