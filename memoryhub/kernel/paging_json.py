@@ -77,6 +77,7 @@ def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
         "calls": calls,
         "asking": list(paging.asking),
         "blocks": paging.settings.blocks_tokens,
+        "promised": paging.settings.promised_tokens,
         "exchanges": [begun, faulted, *last] if begun else [],
         "brought": [list(each) for each in paging.brought],
         "in_recall": list(paging.in_recall),
@@ -128,8 +129,12 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
 def _set_up(
     settings: Settings, own: OwnTools | None, plain: dict[str, Any]
 ) -> Settings:
-    tokens, blocks = own.tokens if own else 0, plain.get("blocks", 0)
-    return replace(settings, tools_tokens=tokens, blocks_tokens=blocks)
+    return replace(
+        settings,
+        tools_tokens=own.tokens if own else 0,
+        blocks_tokens=plain.get("blocks", 0),
+        promised_tokens=plain.get("promised", 0),
+    )
 
 
 def _own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:

@@ -170,6 +170,8 @@ PAGING: Final[Mapping[str, str]] = {
     "prefix_bytes": "In common with the request before.",
     "prefix_tokens": "In common with the request before.",
     "reason": "The event that did it.",
+    "recall_asked": "Tokens for recall in its config.",
+    "recall_given": "Tokens of recall.",
     "recorded": "Whether its request is recorded.",
     "request": "What to send to the model.",
     "request_tokens_delta": "How much larger the request is.",

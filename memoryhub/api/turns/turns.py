@@ -76,6 +76,8 @@ _PACKED = {
     "included": ["system-prompt", "slot-5"],
     "cut": [{"page_id": "slot-4", "tokens": 1200, "shown_tokens": 485}],
     "omitted": ["fare-rules"],
+    "recall_asked": None,
+    "recall_given": 0,
 }
 _TURN = {
     "turn": 3,
@@ -203,6 +205,8 @@ class TurnOut(Out):
     included: list[str]
     cut: list[CutOut]
     omitted: list[str]
+    recall_asked: int | None
+    recall_given: int
     over_budget: bool
 
 
@@ -222,6 +226,8 @@ class ContextOut(Out):
     included: list[str]
     cut: list[CutOut]
     omitted: list[str]
+    recall_asked: int | None
+    recall_given: int
 
 
 #: Of a turn's request; null while none is recorded.
@@ -452,6 +458,8 @@ def _get_context(
         verified=whole.verified,
         tokens=whole.tokens,
         tokenizer=found.record.tokenizer,
+        recall_asked=found.record.recall_asked,
+        recall_given=found.record.recall_given,
     )
     return rendered(out)
 
@@ -478,5 +486,7 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         request=orjson.Fragment(packed.request),
         verified=True,
         tokenizer=packed.record.tokenizer,
+        recall_asked=packed.record.recall_asked,
+        recall_given=packed.record.recall_given,
     )
     return rendered(out)

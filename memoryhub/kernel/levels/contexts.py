@@ -247,6 +247,8 @@ class Record:
     rules: str | None = None
     manifest: Manifest | None = None
     recall: Recall | None = None
+    #: Tokens for it that the thread asks for; None where it says nothing of them.
+    recall_asked: int | None = None
     #: Version and form of the tool definitions; None without tools.
     tools: str | None = None
     #: Of the agent's own tools.
@@ -256,3 +258,8 @@ class Record:
     tokens: int = 0
     #: Who counted all tokens of it.
     tokenizer: str = ESTIMATED
+
+    @property
+    def recall_given(self) -> int:
+        """Tokens of what the turn brings along."""
+        return sum(each.tokens for each in self.sections if each.name == "recall")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memoryhub.kernel.levels import marks
-from memoryhub.kernel.levels.contexts import Recall, Texts
+from memoryhub.kernel.levels.contexts import Mark, Recall, Texts
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.state.pages import FULL
+from memoryhub.kernel.state.pages import FULL, Location
 
 #: How a text was found: by the words of the newest message, in the thread or in another
 #: one of its subject; or without them, as the newest summary, a claim that is used, or
@@ -24,6 +25,16 @@ PREFETCHED = (SUMMARY, CLAIM, PREREQUISITE)
 SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED)
 #: What the call says that it looks for.
 QUERY = "what the next message is about"
+
+
+class Related(NamedTuple):
+    """A text that may be brought along: where it lies, and how it was found."""
+
+    place: Location
+    #: A word of `SOURCES`.
+    source: str
+    #: What of it no longer holds.
+    marks: tuple[Mark, ...] = ()
 
 
 #: By language, what somebody says who speaks of what was said before.

@@ -28,7 +28,6 @@ from memoryhub.kernel.levels import (
 from memoryhub.kernel.levels.block_lines import Chosen
 from memoryhub.kernel.levels.contexts import (
     Manifest,
-    Mark,
     Policies,
     Recall,
     Record,
@@ -38,6 +37,7 @@ from memoryhub.kernel.levels.contexts import (
     Texts,
 )
 from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.recalls import Related
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.messages.ids import Ids
 from memoryhub.kernel.messages.pieces import written
@@ -66,16 +66,6 @@ from memoryhub.kernel.text.padding import padded
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: Rounds of packing a little less, for a count that does not simply add up.
 _ROUNDS = 8
-
-
-class Related(NamedTuple):
-    """A text that may be brought along: where it lies, and how it was found."""
-
-    place: Location
-    #: A word of `recalls.SOURCES`.
-    source: str
-    #: What of it no longer holds.
-    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +118,8 @@ class Wanted:
     #: Texts that may be brought along unasked, best first, and the most they may take.
     related: tuple[Related, ...] = ()
     recall_tokens: int = 0
+    #: Those that the thread asks for; None where it says nothing of them.
+    recall_asked: int | None = None
     #: Of those, what those may take that no word of the message has found.
     prefetch_tokens: int = 0
     #: Costs are to be counted, since those the pages come with were too low.
@@ -584,6 +576,7 @@ class _Packer:
             rules=sides.rules,
             manifest=sides.manifest,
             recall=sides.recall,
+            recall_asked=self.wanted.recall_asked,
             tools=sides.tools,
             own_tools=self.wanted.own_tools,
         )

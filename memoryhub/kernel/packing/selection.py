@@ -11,10 +11,11 @@ from memoryhub.kernel.levels import block_lines, recalls, tools
 from memoryhub.kernel.levels.block_lines import Carried
 from memoryhub.kernel.levels.contexts import Policies, Record, Row, Texts
 from memoryhub.kernel.levels.levels import producible
+from memoryhub.kernel.levels.recalls import Related
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
-from memoryhub.kernel.packing.packing import Related, Wanted
+from memoryhub.kernel.packing.packing import Wanted
 from memoryhub.kernel.paging import pins, precedence, prerequisites, weights
 from memoryhub.kernel.paging.precedence import Precedence
 from memoryhub.kernel.state import policies
@@ -82,6 +83,7 @@ def wanted(state: ThreadState, options: Options, *, home: Sequence[Entry]) -> Wa
         format=settings.format,
         since=paging.last_user.seq if paging.last_user else None,
         recall_tokens=settings.recall_room,
+        recall_asked=settings.recall_asked,
     )
 
 

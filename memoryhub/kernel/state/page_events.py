@@ -367,6 +367,8 @@ class TurnBegan(Event):
     simulated: Flag = False
     #: Tokens of the blocks in requests from here on; None: as before.
     blocks: Count | None = None
+    #: Tokens kept free for recall from here on; None: as before.
+    promised: Count | None = None
 
 
 class TurnPacked(Event):
@@ -387,6 +389,8 @@ class TurnPacked(Event):
     sections: list[SectionBody]
     manifest: ManifestBody | None = None
     recall: RecallBody | None = None
+    #: Tokens for it that the thread asks for; None where it says nothing of them.
+    recall_asked: Count | None = None
     tokens: Count
     bytes: Size
     #: Who counted all tokens of it; None: est/1.

@@ -257,6 +257,10 @@ class Paging(NamedTuple):
         """Return the same with requests that carry so many tokens of blocks."""
         return self._replace(settings=replace(self.settings, blocks_tokens=tokens))
 
+    def promising(self, tokens: int) -> Paging:
+        """Return the same with so many tokens kept free for recall."""
+        return self._replace(settings=replace(self.settings, promised_tokens=tokens))
+
     def logging(self, tokens: int) -> Paging:
         """Return the same with requests that carry a log of so many tokens."""
         return self._replace(settings=replace(self.settings, log_tokens=tokens))

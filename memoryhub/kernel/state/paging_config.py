@@ -127,11 +127,14 @@ class Settings:
     blocks_tokens: int = 0
     #: Of the log of observations that requests carry: what is activated sets it.
     log_tokens: int = 0
+    #: Kept free for what turns bring along: each turn sets it.
+    promised_tokens: int = 0
 
     @property
     def usable(self) -> int:
         """Tokens that frames may hold together."""
         beside = self.tools_tokens + self.blocks_tokens + self.log_tokens
+        beside += self.promised_tokens
         return self.budget_tokens - self.reserved_tokens - beside
 
     @property
@@ -141,6 +144,23 @@ class Settings:
             return 0
         default = min(self.usable // 8, MOST_UNASKED)
         return default if self.recall_tokens is None else self.recall_tokens
+
+    @property
+    def recall_asked(self) -> int | None:
+        """Tokens for recall that the thread asks for; None where it leaves it to us."""
+        return None if self.recall == "off" else self.recall_tokens
+
+    @property
+    def promise(self) -> int:
+        """Tokens to keep free for recall: those asked for, at most half of the room.
+
+        Blocks and the log, which change with turns, are none of its measure: what a
+        turn promises is what the one before did.
+        """
+        if self.mode == "passive":
+            return 0
+        room = self.budget_tokens - self.reserved_tokens - self.tools_tokens
+        return min(self.recall_asked or 0, room // 2)
 
     @property
     def high(self) -> float:

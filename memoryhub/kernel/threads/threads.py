@@ -242,14 +242,19 @@ def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
 
 
 def _settings(state: ThreadState, config: Limits) -> Settings:
-    """The agent's own tools, and the blocks of the last turn, stay what they are."""
-    own = state.paging.own_tools
-    return settings_of(
+    """The agent's own tools, and the blocks of the last turn, stay what they are.
+
+    So does what the last turn promised to recall, unless less is asked for now.
+    """
+    own, before = state.paging.own_tools, state.paging.settings
+    settings = settings_of(
         config,
         tools_tokens=own.tokens if own else 0,
-        blocks_tokens=state.paging.settings.blocks_tokens,
+        blocks_tokens=before.blocks_tokens,
         log_tokens=state.observing.log_tokens,
     )
+    promised = min(before.promised_tokens, settings.promise)
+    return replace(settings, promised_tokens=promised)
 
 
 def _set_up(state: ThreadState, config: Limits) -> ThreadState:

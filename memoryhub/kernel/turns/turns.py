@@ -50,6 +50,7 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
     """
     if command.tools is not None:
         own_tools.set_tools(decision, command.tools, pages)
+    promised = _promise(decision)
     blocks = _carry(decision, command)
     newest = None
     slots.require_room(decision.state, len(command.slots))
@@ -70,9 +71,20 @@ def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> None
             over_budget=over_budget,
             simulated=command.simulated,
             blocks=blocks,
+            promised=promised,
         )
     )
     _show_user(decision, newest, command.made, pages)
+
+
+def _promise(decision: Decision) -> int | None:
+    """Make room for what the thread asks turns to bring along; None as before."""
+    settings = decision.paging.settings
+    if settings.promise == settings.promised_tokens:
+        return None
+    decision.goes_by(replace(settings, promised_tokens=settings.promise))
+    eviction.shrink(decision)
+    return settings.promise
 
 
 def _carry(decision: Decision, command: BeginTurn) -> int | None:
@@ -153,6 +165,8 @@ def began(state: ThreadState, event: TurnBegan) -> ThreadState:
     paging = state.paging
     if event.blocks is not None:
         paging = paging.carrying(event.blocks)
+    if event.promised is not None:
+        paging = paging.promising(event.promised)
     paging = recall_use.began(paging, event.n, continues=event.continues)
     after = paging._replace(
         spent=paging.spent if event.continues else Spent(),

@@ -9,11 +9,11 @@ from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import recalls
 from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH
+from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH, Related
 from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.packing.packing import Related, Wanted
+from memoryhub.kernel.packing.packing import Wanted
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.turns import searches

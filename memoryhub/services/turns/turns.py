@@ -83,6 +83,9 @@ class Begun:
     tokens: int
     #: Who counted them.
     tokenizer: str
+    #: For what it brings along: those that the thread asks for, if it does, and used.
+    recall_asked: int | None = None
+    recall_given: int = 0
     included: tuple[str, ...] = ()
     cut: tuple[Cut, ...] = ()
     omitted: tuple[str, ...] = ()
@@ -184,6 +187,8 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -
         sha256=packed.sha256,
         tokens=packed.tokens,
         tokenizer=packed.record.tokenizer,
+        recall_asked=packed.record.recall_asked,
+        recall_given=packed.record.recall_given,
         included=packed.included,
         cut=packed.cut,
         omitted=packed.omitted,
@@ -246,6 +251,8 @@ def _recorded(agent: Agent, receipt: Receipt, turn: int) -> Begun | None:
         sha256=found.sha256 or "",
         tokens=found.record.tokens,
         tokenizer=found.record.tokenizer,
+        recall_asked=found.record.recall_asked,
+        recall_given=found.record.recall_given,
         included=fate.included,
         cut=fate.cut,
         omitted=fate.omitted,

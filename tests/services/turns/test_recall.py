@@ -13,7 +13,7 @@ from memoryhub.kernel.paging.page_commands import (
     FaultPage,
     ReferencePages,
 )
-from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced
+from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced, TurnBegan
 from memoryhub.models.events import Event
 from memoryhub.queries.turns import contexts, prefetch, turns
 from memoryhub.services.access.api_keys import Agent
@@ -21,7 +21,7 @@ from memoryhub.services.threads import slots
 from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, make_pages, new_page
-from tests.services.acts import fork, paging, state_of
+from tests.services.acts import amend, fork, paging, state_of
 from tests.services.turns.test_turns import begin, recorded
 
 pytestmark = pytest.mark.django_db
@@ -316,3 +316,37 @@ def test_prefetch_forgets_deleted(agent: Agent) -> None:
     assert state.read_since == ()
     begun = begin(agent, "And now?")
     assert not [each for each in _used(agent, begun.turn) if each.source]
+
+
+def test_turn_brings_as_much_as_was_asked_for(agent: Agent) -> None:
+    """A promise is kept from turn to turn, up to half of what pages could have."""
+    talk(agent, recall_tokens=1_200)
+    talk(agent, name="t-2", recall_tokens=3_000)
+    begun = begin(agent, f"Which row of it was it? {FILLER}")
+    assert begun.recall_asked == 1_200
+    assert 1_000 < begun.recall_given <= 1_200
+    assert begun.receipt.one(TurnBegan).promised == 1_200
+    assert begin(agent, "And then?").receipt.one(TurnBegan).promised is None
+    settings = paging(agent).settings
+    assert settings.usable == 3_200 - 1_200
+    more = begin(agent, ASKED, thread="t-2").receipt.one(TurnBegan)
+    assert more.promised == 1_600
+
+
+def test_promise_ends_with_its_figure(agent: Agent) -> None:
+    talk(agent, recall_tokens=1_200)
+    begin(agent, ASKED)
+    amend(agent, config={"recall_tokens": 400})
+    assert paging(agent).settings.promised_tokens == 400
+    amend(agent, config={"recall": "off"})
+    assert paging(agent).settings.promised_tokens == 0
+    begun = begin(agent, ASKED)
+    assert (begun.recall_asked, begun.recall_given) == (None, 0)
+
+
+def test_turn_without_a_figure_promises_nothing(agent: Agent) -> None:
+    talk(agent)
+    begun = begin(agent, ASKED)
+    assert begun.recall_asked is None
+    assert begun.recall_given > 0
+    assert begun.receipt.one(TurnBegan).promised is None
