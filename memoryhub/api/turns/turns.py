@@ -79,6 +79,13 @@ _PACKED = {
     "recall_asked": None,
     "recall_given": 0,
 }
+#: Of a passive turn, which has no tools: they stand in the other example.
+_BARE = {"messages": REQUEST["messages"]}
+_BARE_REQUEST = {
+    "request": _BARE,
+    "sha256": hashlib.sha256(orjson.dumps(_BARE)).hexdigest(),
+    "tokens": 31,
+}
 _TURN = {
     "turn": 3,
     "thread_id": THREAD_ID,
@@ -213,7 +220,9 @@ class TurnOut(Out):
 class ContextOut(Out):
     """What a model call would be given now, or was."""
 
-    model_config = example({"thread": THREAD_NAME, "verified": True, **_PACKED})
+    model_config = example(
+        {"thread": THREAD_NAME, "verified": True, **_PACKED, **_BARE_REQUEST}
+    )
 
     thread: str
     turn: int

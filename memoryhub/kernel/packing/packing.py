@@ -189,7 +189,6 @@ def _attempt(
     wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
 ) -> Attempt[Packed]:
     packer = _Packer(wanted, texts, tokenizer.count)
-    packer.bring(limit)
     sides, first, room = packer.framed(limit)
     units = packer.units(first)
     sides, room = packer.recalled(sides, room)
@@ -269,15 +268,19 @@ class _Packer:
     def _newest_cost(self, choice: Choice) -> int:
         return self._counted([choice]) if self.wanted.exact else _cost(choice)
 
-    def bring(self, limit: int) -> None:
+    def _bring(self, fixed: int, limit: int) -> None:
         """Choose what the turn brings along, which an exchange keeps from its start.
 
-        It never takes the place of a page, or what stands before it would change.
+        It never takes the place of a page, or what stands before it would change. Who
+        asks for so much has what is reserved, too, and no manifest can take.
         """
         wanted = self.wanted
         if not wanted.continues and wanted.related:
             pages = (*wanted.system, *wanted.candidates)
             left = limit - wanted.reserved_tokens - sum(each.cost for each in pages)
+            if wanted.recall_asked:
+                spare = wanted.reserved_tokens - fixed
+                left += max(0, spare - self._manifest_room(fixed, limit))
             self.recall, self.brought = self._related(min(left, wanted.recall_tokens))
 
     def recalled(self, sides: _Sides, room: int) -> tuple[_Sides, int]:
@@ -356,7 +359,9 @@ class _Packer:
         fixed = self._framing(listed) + count(fence) + fenced_tokens
         ruled = _Sides(rules, wanted.tools, None, fixed, refs, log)
         sides = [ruled, *least]
-        offered = self._offered(fixed, limit)
+        listing = fixed + weights.fetching(tools.PAGE_LIST)
+        self._bring(listing, limit)
+        offered = self._offered(listing, limit)
         if offered is not None:
             text = requests.listed(
                 offered,
@@ -386,7 +391,7 @@ class _Packer:
         """What the exchange was offered before, so that its start stays; else anew."""
         if self.wanted.offered is not None:
             return self.wanted.offered
-        return self._fitted(fixed + weights.fetching(tools.PAGE_LIST), limit)
+        return self._fitted(fixed, limit)
 
     def _fitted(self, fixed: int, limit: int) -> Manifest | None:
         """The manifest with as many rows as its reserved room holds, or without."""
@@ -408,11 +413,13 @@ class _Packer:
             thread=wanted.thread,
             count=self.count,
         )
-        reserved = wanted.reserved_tokens
-        # Never more than half of what a small budget leaves: pages go first.
-        left = (limit - fixed) // 2
-        room = min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
-        return fit(rows=rows, room=room) or fit(room=left)
+        room = self._manifest_room(fixed, limit)
+        return fit(rows=rows, room=room) or fit(room=(limit - fixed) // 2)
+
+    def _manifest_room(self, fixed: int, limit: int) -> int:
+        """Return what a manifest may take: pages go first where the budget is small."""
+        reserved, left = self.wanted.reserved_tokens, (limit - fixed) // 2
+        return min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
 
     def units(self, first: object | None) -> list[Unit]:
         """Return all units that may stand beside the newest message, in order."""

@@ -326,11 +326,23 @@ def test_turn_brings_as_much_as_was_asked_for(agent: Agent) -> None:
     assert begun.recall_asked == 1_200
     assert 1_000 < begun.recall_given <= 1_200
     assert begun.receipt.one(TurnBegan).promised == 1_200
+    record = contexts.recorded(get_thread(agent), begun.turn).record
+    assert (record.recall_asked, record.recall_given) == (1_200, begun.recall_given)
     assert begin(agent, "And then?").receipt.one(TurnBegan).promised is None
     settings = paging(agent).settings
     assert settings.usable == 3_200 - 1_200
     more = begin(agent, ASKED, thread="t-2").receipt.one(TurnBegan)
     assert more.promised == 1_600
+
+
+def test_figure_takes_what_no_manifest_can(agent: Agent) -> None:
+    talk(agent, budget_tokens=8_000, reserved_tokens=4_000, recall_tokens=3_500)
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
+    begun = begin(agent, f"Which row of it was it? {FILLER}")
+    assert begun.receipt.one(TurnBegan).promised == 2_000
+    assert 3_000 < begun.recall_given <= 3_500
+    assert not begun.cut
+    assert begun.omitted == ()
 
 
 def test_promise_ends_with_its_figure(agent: Agent) -> None:
