@@ -15,9 +15,11 @@ from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.projections import Rows
 from memoryhub.journal.rows.rows import LevelRow
 from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
 from memoryhub.journal.writing import texts
+from memoryhub.journal.writing.page_table import PageTable
 from memoryhub.journal.writing.texts import Newest
 from memoryhub.kernel.levels.contexts import Record, Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE
@@ -36,7 +38,13 @@ from memoryhub.kernel.packing.packing import Packed, Wanted
 from memoryhub.kernel.packing.prefixes import Request
 from memoryhub.kernel.packing.selection import Options
 from memoryhub.kernel.state.page_events import TurnPacked
-from memoryhub.kernel.state.pages import FULL, Entry, Location, system_prompt
+from memoryhub.kernel.state.pages import (
+    FULL,
+    Entry,
+    Location,
+    slot_page_id,
+    system_prompt,
+)
 from memoryhub.kernel.state.paging import listed
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.state.state import ThreadState
@@ -139,7 +147,33 @@ def pack(
         )
 
     wanted = selection.placed(wanted, opened, count)
-    return packing.pack(wanted, opened, tokenizer=tokenizer)
+    packed = packing.pack(wanted, opened, tokenizer=tokenizer)
+    left = _left_out(state, packed.record)
+    return replace(packed, omitted=(*packed.omitted, *left)) if left else packed
+
+
+def _left_out(state: ThreadState, record: Record) -> list[str]:
+    """List messages of an observed thread that no request stands for or has room for.
+
+    No query unless there are any, then two.
+    """
+    if not state.paging.settings.observe:
+        return []
+    ranges = state.observing.uncovered(state.slot_count)
+    found = (slot_page_id(n) for begin, end in ranges for n in range(begin, end))
+    away = [name for name in found if name not in state.paging.frames]
+    entries = PageTable(state, Rows()).entries(away) if away else {}
+    shown = {
+        ref.message(state.id)
+        for section in record.sections
+        for ref in section.refs
+        if ref.cut != 0
+    }
+    return [
+        name
+        for name in away
+        if name in entries and entries[name].full.location not in shown
+    ]
 
 
 def _offering_related(
@@ -305,7 +339,10 @@ def fates(thread: Thread, found: Recorded) -> Fates:
     return Fates(
         included=tuple(each for each in ids if fate.get(each) is False),
         cut=cuts_of(found, texts.opened(thread, record_places(found.record, own))),
-        omitted=tuple(each for each in ids if each not in fate),
+        omitted=(
+            *(each for each in ids if each not in fate),
+            *_left_out(state, found.record),
+        ),
     )
 
 

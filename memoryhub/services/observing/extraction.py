@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +18,11 @@ from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import extractive, formulas, making
-from memoryhub.kernel.observing.observing import CreateObservation, CreateReflection
+from memoryhub.kernel.observing.observing import (
+    ActivateObservations,
+    CreateObservation,
+    CreateReflection,
+)
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.state import ThreadState
@@ -74,12 +79,14 @@ def _iter_pieces(
                 yield observe(found, count)
 
 
-def observe(found: Range, count: Count) -> NewObservation:
-    """Tell a range without a model."""
+def observe(found: Range, count: Count, *, most: int | None = None) -> NewObservation:
+    """Tell a range without a model, folded to `most` tokens."""
     body = ObservedBody(
         begin=found.begin, end=found.end, raw=found.raw, shown=0, method=METHOD
     )
     lines = extractive.observe(found.spoken, count=count)
+    if most is not None:
+        lines = extractive.reflect(lines, tokens=most, count=count)
     return making.made(lines, body, sources=found.places, count=count)
 
 
@@ -110,18 +117,23 @@ def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
     return making.made(lines, body, sources=found.places, count=count)
 
 
-async def relieve(project: UUID, name: str, bound: UUID | None) -> bool:
+async def relieve(
+    project: UUID, name: str, bound: UUID | None, *, behind: bool = False
+) -> bool:
     """Condense a log that takes more than half of the window; False if there is none.
 
     An erasure brings back all that a reflection stood for, which may be more than
     requests have room for. Fills the log's gaps and folds it to half of its limit, in
     orders of its own, as many as it has gaps and one more. Emits page.created each,
-    log.reflected last.
+    log.reflected last. A thread that is `behind` by more than a request holds, since
+    messages came in bulk, is observed until the rest fits, or for `MOST` orders: then
+    the turn names what it leaves out.
     """
     relieved = False
-    for _ in range(MOST):
+    for number in range(MOST):
+        step = partial(_relief, behind=behind, begins=number == 0)
         try:
-            order = await read(_relief, project, name, bound)
+            order = await read(step, project, name, bound)
             if order is None:
                 break
             await journal.submit(order)
@@ -132,23 +144,58 @@ async def relieve(project: UUID, name: str, bound: UUID | None) -> bool:
     return relieved
 
 
-def _relief(project: UUID, name: str, bound: UUID | None) -> Order | None:
+def _relief(
+    project: UUID, name: str, bound: UUID | None, *, behind: bool, begins: bool
+) -> Order | None:
     thread = threads.get_thread(project, name, bound=bound)
     epoch = thread.subject.epoch
     state, count = states.state_of(thread), tokenizers.of(thread).count
     settings, seen = state.paging.settings, state.observing
-    if not settings.observe or formulas.log_room(state) >= 0:
+    if not settings.observe:
         return None
-    command: CreateObservation | CreateReflection
-    gap = next((each for each in seen.gaps() if each[1] <= seen.cursor), None)
-    if gap is not None:
+    command: CreateObservation | CreateReflection | ActivateObservations | None
+    if formulas.log_room(state) >= 0:
+        far = formulas.uncovered(state) > formulas.window(settings)
+        command = None
+        if behind and (far or not begins) and formulas.is_due(state):
+            command = _catching_up(thread, state, count)
+        if command is None:
+            return None
+    elif gap := next((each for each in seen.gaps() if each[1] <= seen.cursor), None):
         most = formulas.cap(settings, None)
         found = ranges.read_range(thread, state, *gap, most=most, count=count)
         made = found and observe(found, count)
         command = CreateObservation(made=made, epoch=seen.epoch)
     else:
-        logged, tokens = ranges.read_log(thread, state), formulas.reflect_at(settings)
-        folded = logged and fold(logged, tokens // 2, count)
-        command = CreateReflection(made=folded, epoch=seen.epoch)
+        command = _folding(thread, state, count)
     address = Address(project=project, name=thread.name)
     return Order(address=address, command=command, actor=ACTOR, epoch=epoch)
+
+
+def _catching_up(
+    thread: Thread, state: ThreadState, count: Count
+) -> CreateObservation | CreateReflection | ActivateObservations | None:
+    """What brings a thread one step nearer to a request that shows or tells all."""
+    settings, seen = state.paging.settings, state.observing
+    length = formulas.reflect_at(settings)
+    fits = formulas.activated_to(state) is not None
+    if seen.log_tokens >= length or (seen.chunks and not fits):
+        return _folding(thread, state, count)
+    if seen.chunks:
+        return ActivateObservations()
+    # As much at once as the largest window would take, since each order has its price;
+    # but what an activation leaves stays as it was said.
+    most = min(formulas.MOST, formulas.unobserved(state) - formulas.keep(settings))
+    for begin, end in ranges.list_open(state):
+        found = ranges.read_range(thread, state, begin, end, most=most, count=count)
+        if found is not None:
+            made = observe(found, count, most=max(1, formulas.log_room(state) // 2))
+            return CreateObservation(made=made, epoch=seen.epoch)
+    return None
+
+
+def _folding(thread: Thread, state: ThreadState, count: Count) -> CreateReflection:
+    logged = ranges.read_log(thread, state)
+    tokens = formulas.reflect_at(state.paging.settings) // 2
+    folded = logged and fold(logged, tokens, count)
+    return CreateReflection(made=folded, epoch=state.observing.epoch)

