@@ -92,6 +92,8 @@ class Turn(TypedDict):
     included: list[str]
     cut: list[Cut]
     omitted: list[str]
+    recall_asked: int | None
+    recall_given: int
     over_budget: bool
 
 

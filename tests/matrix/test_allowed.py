@@ -6,6 +6,7 @@ out, of a wrong type, out of its bounds or vocabulary, and one that there is not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -97,7 +98,9 @@ def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
     elif choice.get("format") == "date-time":
         yield CANARY, "RFC 3339"
     elif "pattern" in choice:
-        yield f" {CANARY}", allowed.PATTERNS[choice["pattern"]]
+        # A text may begin with a blank, but not be one.
+        takes = re.search(choice["pattern"], f" {CANARY}")
+        yield " " if takes else f" {CANARY}", allowed.PATTERNS[choice["pattern"]]
 
 
 def _fields(
