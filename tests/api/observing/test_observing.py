@@ -243,15 +243,18 @@ async def test_a_closed_thread_is_not_observed(observed: Client) -> None:
 async def test_a_turn_says_that_messages_are_left_out(observed: Client) -> None:
     begun = await observed.post(f"{T}/turns", {"items": [said(0)]})
     assert begun.json["over_budget"] is False
-    await append(observed, 1, 41)
     config = {"budget_tokens": 2_000, "observe_keep_tokens": 200}
     changed = await observed.patch(T, {"config": config})
     assert changed.status == 200, changed.body
+    # What comes with a turn can't be observed before it.
+    long = {**said(0), "content": "It goes on for a while like this. " * 60}
+    items = [[long] * 64, [said(2)], [said(4)]]
     left = []
-    for n in range(3):
-        begun = await observed.post(f"{T}/turns", {"items": [said(42 + 2 * n)]})
+    for sent in items:
+        begun = await observed.post(f"{T}/turns", {"items": sent})
         assert begun.status == 201, begun.body
         line = await read(observed, f"turns/{begun.json['turn']}")
         left.append(begun.json["over_budget"])
+        assert bool(begun.json["omitted"]) is left[-1]
         assert line["over_budget"] is left[-1]
     assert left[0]
