@@ -71,7 +71,7 @@ class ModelRequest(TypedDict, total=False):
 
 
 class Cut(TypedDict):
-    """A text of which the request shows only the beginning."""
+    """A text of which the request shows only a part."""
 
     page_id: str
     tokens: int

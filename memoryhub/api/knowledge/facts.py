@@ -230,7 +230,7 @@ class FactsQuery(Moment, Pagination):
 
 
 class FactSearchIn(Moment):
-    """As the list, and by names, which stay out of URLs and logs."""
+    """Filters of the list, and names, which stay out of URLs and logs."""
 
     model_config = example({"predicate": "home airport", "valid_at": _JAN})
 
@@ -339,7 +339,7 @@ class FactStoryOut(Out):
 
 
 class ReviewOut(Out):
-    """What was retracted as wrong: models cannot assert it."""
+    """Values retracted as wrong: models cannot assert them."""
 
     model_config = example({"items": [{**ASSERTION, "wrong": True}]})
 
@@ -415,7 +415,7 @@ async def configure(
     def made(found: Subject) -> Command:
         return writing.configuration(body.entity, body.predicate, body.cardinality)
 
-    return await _written(await _submit(request, subject, body, made))
+    return await _build_written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -426,7 +426,7 @@ async def configure(
     refusals=GONE,
 )
 async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
-    """What was retracted as wrong, newest first: models cannot assert it."""
+    """List what was retracted as wrong, newest first: models cannot assert it."""
     return await read(_review, auth.caller(request), subject)
 
 
@@ -477,7 +477,7 @@ async def end(
             found, fact, at=body.at, origin=body.origin, now=clock.now()
         )
 
-    return await _written(await _submit(request, subject, body, made))
+    return await _build_written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -500,7 +500,7 @@ async def retract(
             found, fact, body.reason, whole=body.whole, now=clock.now()
         )
 
-    return await _written(await _submit(request, subject, body, made))
+    return await _build_written(await _submit(request, subject, body, made))
 
 
 @router.route(
@@ -526,7 +526,7 @@ async def _add(
     def made(subject: Subject) -> Command:
         return writing.assertion(subject, drafts, now=clock.now(), bound=agent.bound)
 
-    return await _written(await _submit(request, place, body, made), status=201)
+    return await _build_written(await _submit(request, place, body, made), status=201)
 
 
 def _list(agent: Agent, place: Place, query: FactsQuery) -> HttpResponse:
@@ -615,7 +615,7 @@ async def _submit(
     )
 
 
-async def _written(receipt: Receipt, *, status: int = 200) -> HttpResponse:
+async def _build_written(receipt: Receipt, *, status: int = 200) -> HttpResponse:
     made = {e.seq: e.event for e in receipt.events if isinstance(e.event, FactAsserted)}
     by_model = [seq for seq, event in made.items() if event.origin == "model"]
     out = FactsWrittenOut(

@@ -20,7 +20,7 @@ Texts = Mapping[Location, Opened]
 
 
 class Kept(NamedTuple):
-    """What is shown of a text of which the middle is left out."""
+    """Beginning and end that are shown of a text, whose middle is left out."""
 
     #: Which of the message's results it is; 0 of a message without any.
     result: int

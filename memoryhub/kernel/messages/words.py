@@ -21,7 +21,7 @@ def words(message: Message) -> str:
     return "\n".join(text for _, text in _pieces(message) if text)
 
 
-def spans(message: Message) -> list[tuple[int, int]]:
+def list_spans(message: Message) -> list[tuple[int, int]]:
     """Return where the words of each result stand among those of the message."""
     found, at = [(0, 0)] * len(message.results), 0
     for result, text in _pieces(message):

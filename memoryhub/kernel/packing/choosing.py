@@ -61,6 +61,11 @@ class Candidate(NamedTuple):
     #: As in `Ref`.
     due: bool = False
 
+    @property
+    def message_at(self) -> Location:
+        """Return where a message lies as it was said."""
+        return self.full or self.location
+
 
 class Choice(NamedTuple):
     """A page in a request; of a text only `cut` characters, unless that is None."""
@@ -186,7 +191,7 @@ def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
         for each in candidates
         if each.role in CALLING
         # What was erased since is no more than the text that is left of it.
-        and (opened := texts.get(each.full or each.location)) is not None
+        and (opened := texts.get(each.message_at)) is not None
     ]
     found, calls = set[str](), set[str]()
     for each, opened in slots:

@@ -58,7 +58,7 @@ class ShownPage:
         self.message = found if found and found.role in _SPEAKERS else None
         if self.message and self.kept:
             page_id = self.opened.page_id
-            self.message = shortening.message(self.message, self.kept, page_id)
+            self.message = shortening.build_message(self.message, self.kept, page_id)
 
     @property
     def text(self) -> str:

@@ -1,7 +1,7 @@
 """Cuts: what a request shows only in part, and how much that is. Pure.
 
-The beginning of a text, and messages of the running exchange at a lower level, memory
-bringing them or not; what the history has lowered is told by paging.
+Texts of which a part is left out, and messages of the running exchange at a lower
+level, memory bringing them or not; what the history has lowered is told by paging.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _cuts(record: Record, texts: Texts, thread: UUID, count: Count) -> Iterator[
             # Of a result that is only named, 0 characters are kept: it is away.
             if opened is None or ref.cut == 0:
                 continue
-            shown = shortening.left(opened, ref)
+            shown = shortening.read_left(opened, ref)
             whole = None if since is None else _message_text(ref, texts, thread, since)
             if ref.cut or whole is not None:
                 whole = whole or text_at(opened, level=ref.level) or ""

@@ -207,7 +207,7 @@ def _attempt(
 
     taken = packer.chosen(units, room)
     whole, shown = filling.opened(units, taken, first, packer.forms)
-    return Attempt(whole, shown, make, packer.true, packer.shortener.grown)
+    return Attempt(whole, shown, make, packer.true, packer.shortener.grow)
 
 
 class _Packer:
@@ -259,7 +259,7 @@ class _Packer:
                 count=self.count,
                 write=self._write,
                 cost=self._newest_cost,
-                shorten=self.shortener.newest,
+                shorten=self.shortener.cut_newest,
             )
             if found is not None:
                 return each, found, room - found[1]
@@ -280,7 +280,7 @@ class _Packer:
             left = limit - wanted.reserved_tokens - sum(each.cost for each in pages)
             if wanted.recall_asked:
                 spare = wanted.reserved_tokens - fixed
-                left += max(0, spare - self._manifest_room(fixed, limit))
+                left += max(0, spare - self._count_manifest_room(fixed, limit))
             self.recall, self.brought = self._related(min(left, wanted.recall_tokens))
 
     def recalled(self, sides: _Sides, room: int) -> tuple[_Sides, int]:
@@ -413,10 +413,10 @@ class _Packer:
             thread=wanted.thread,
             count=self.count,
         )
-        room = self._manifest_room(fixed, limit)
+        room = self._count_manifest_room(fixed, limit)
         return fit(rows=rows, room=room) or fit(room=(limit - fixed) // 2)
 
-    def _manifest_room(self, fixed: int, limit: int) -> int:
+    def _count_manifest_room(self, fixed: int, limit: int) -> int:
         """Return what a manifest may take: pages go first where the budget is small."""
         reserved, left = self.wanted.reserved_tokens, (limit - fixed) // 2
         return min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
@@ -440,7 +440,7 @@ class _Packer:
         own = choosing.own_tools(history, self.texts)
         history = [each for each in history if each.page_id not in own]
         found += self._grouped(history, "history")
-        exchange = self._as_called(self.shortener.whole(exchange))
+        exchange = self._as_called(self.shortener.raise_due(exchange))
         return [*found, *self._grouped(exchange, "exchange")]
 
     def _as_called(self, pages: Sequence[Candidate]) -> list[Candidate]:
@@ -463,7 +463,7 @@ class _Packer:
 
     def _faults(self, page: Candidate) -> list[Any]:
         """Return the ids of the pages that a message asks for, whatever it wrote."""
-        opened = self.texts.get(page.full or page.location)
+        opened = self.texts.get(page.message_at)
         calls = opened.message.calls if opened and page.role == "assistant" else ()
         return [
             call.values.get("page_id")
@@ -505,7 +505,7 @@ class _Packer:
             members = spoken[done : done + len(group)]
             done += len(group)
             own = tuple(choices[index] for index in members)
-            mapped = self.shortener.mapped(own)
+            mapped = self.shortener.count_mapped(own)
             units[members[0]] = Unit(own, self._cost(own, group), mapped)
         for index in sorted(units):
             yield units[index]
@@ -557,7 +557,7 @@ class _Packer:
             units[:] = [
                 unit._replace(cost=min(unit.cost, self.true(unit))) for unit in units
             ]
-        return choosing.choose(units, room=room, shorten=self.shortener.shortened)
+        return choosing.choose(units, room=room, shorten=self.shortener.shorten)
 
     def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
         """Return the record of what the request is made of."""

@@ -47,7 +47,7 @@ class Shortener:
         #: By id, pages as paging has them that are offered at FULL.
         self._lowered: dict[str, Candidate] = {}
 
-    def whole(self, pages: Sequence[Candidate]) -> list[Candidate]:
+    def raise_due(self, pages: Sequence[Candidate]) -> list[Candidate]:
         """Return the messages of the exchange, results at FULL that paging has less of.
 
         Of those the model has not answered yet, and those that the turn before has cut.
@@ -57,12 +57,12 @@ class Shortener:
         due, results = set[str](), True
         for each in messages:
             results = results and each.role == "tool"
-            if not results and not (due and self._calls(each)):
+            if not results and not (due and self._has_calls(each)):
                 break
             due.add(each.page_id)
         found = list[Candidate]()
         for each in pages:
-            shown = each.page_id in due or _place(each) in self._cut_before
+            shown = each.page_id in due or each.message_at in self._cut_before
             lower = each.stub or (each.role == "tool" and each.full)
             if brought(each) or not (lower and shown):
                 # Calls that have left are nothing without what they are due for.
@@ -71,39 +71,39 @@ class Shortener:
                 found.append(self._at_full(each))
         return found
 
-    def _calls(self, page: Candidate) -> bool:
-        opened = self._texts.get(_place(page))
+    def _has_calls(self, page: Candidate) -> bool:
+        opened = self._texts.get(page.message_at)
         return (
             page.role == "assistant"
             and opened is not None
             and bool(opened.message.calls)
         )
 
-    def mapped(self, choices: Sequence[Choice]) -> int | None:
+    def count_mapped(self, choices: Sequence[Choice]) -> int | None:
         """Return what the working set gives to messages that would show more."""
         if not any(each.candidate.due for each in choices):
             return None
-        return sum(each.candidate.cost for each in self._mapped(choices))
+        return sum(each.candidate.cost for each in self._list_mapped(choices))
 
-    def shortened(self, unit: Unit, room: int, free: int) -> Unit:
+    def shorten(self, unit: Unit, room: int, free: int) -> Unit:
         """Return the unit with its longest texts cut to `free` tokens.
 
         As the working set has it, if too little would be left and `room` holds that;
         else of cost 0.
         """
-        if not shortening.cuttable(unit.choices, self._texts):
-            return self._longest_cut(unit, room)
-        found = self._as_before(unit.choices, free)
+        if not shortening.list_cuttable(unit.choices, self._texts):
+            return self._cut_longest(unit, room)
+        found = self._keep_cut(unit.choices, free)
         if found is None and unit.mapped is not None:
-            mapped = self._mapped(unit.choices)
+            mapped = self._list_mapped(unit.choices)
             found = (mapped, self._cost(mapped)) if mapped else None
         return Unit(*found) if found and found[1] <= room else Unit((), 0)
 
-    def _as_before(
+    def _keep_cut(
         self, choices: tuple[Choice, ...], room: int
     ) -> tuple[tuple[Choice, ...], int] | None:
-        """Messages cut as the turn before has cut them, if that fits."""
-        before = tuple(self._before(each) or each for each in choices)
+        """Cut messages as the turn before has, if that fits, else anew."""
+        before = tuple(self._find_before(each) or each for each in choices)
         if before == choices:
             return self._cut(choices, room)
         if (spent := self._cost(before)) <= room:
@@ -111,15 +111,15 @@ class Shortener:
         # So that the next messages of the exchange change nothing before them.
         return self._cut(choices, room - room // 4)
 
-    def grown(self, unit: Unit, room: int) -> Unit | None:
+    def grow(self, unit: Unit, room: int) -> Unit | None:
         """Return the unit cut to all of `room`; None of one the turn before has cut."""
-        if any(map(self._before, unit.choices)):
+        if any(map(self._find_before, unit.choices)):
             return None
-        return self.shortened(unit, room, room)
+        return self.shorten(unit, room, room)
 
-    def newest(self, choice: Choice, room: int, least: int) -> tuple[Choice, int]:
+    def cut_newest(self, choice: Choice, room: int, least: int) -> tuple[Choice, int]:
         """Return the newest message cut to `room`, and its cost; 0 if it can't be."""
-        if shortening.can(choice):
+        if shortening.is_cuttable(choice):
             found = self._cut((choice,), room, least)
             return (found[0][0], found[1]) if found else (choice, 0)
         return choosing.shortened(
@@ -128,7 +128,7 @@ class Shortener:
 
     def _at_full(self, page: Candidate) -> Candidate:
         self._lowered[page.page_id] = page
-        place = _place(page)
+        place = page.message_at
         return page._replace(
             level=FULL,
             location=place,
@@ -138,8 +138,8 @@ class Shortener:
             cost=costs.cost(self._texts[place], count=self._count),
         )
 
-    def _mapped(self, choices: Sequence[Choice]) -> tuple[Choice, ...]:
-        """Messages as the working set has them."""
+    def _list_mapped(self, choices: Sequence[Choice]) -> tuple[Choice, ...]:
+        """List messages as the working set has them."""
         found = list[Choice]()
         for each in choices:
             page = self._lowered[each.candidate.page_id] if each.candidate.due else None
@@ -149,17 +149,17 @@ class Shortener:
                 found.append(Choice(page, each.place, 0 if page.stub else None))
         return tuple(found)
 
-    def _before(self, choice: Choice) -> Choice | None:
-        """A choice as the turn before has cut it."""
+    def _find_before(self, choice: Choice) -> Choice | None:
+        """Return a choice as the turn before has cut it; None if it has not."""
         ref = self._cut_before.get(choice.candidate.location)
-        if ref is None or not shortening.can(choice):
+        if ref is None or not shortening.is_cuttable(choice):
             return None
         return choice._replace(cut=ref.cut, kept=ref.kept)
 
     def _cut(
         self, choices: tuple[Choice, ...], room: int, least: int | None = None
     ) -> tuple[tuple[Choice, ...], int] | None:
-        return shortening.shortened(
+        return shortening.shorten(
             choices,
             room,
             texts=self._texts,
@@ -168,8 +168,8 @@ class Shortener:
             least=(LEAST_CUT, _LEAST_EACH) if least is None else (least, least),
         )
 
-    def _longest_cut(self, unit: Unit, room: int) -> Unit:
-        """The unit with its longest text cut, of those that nobody said so."""
+    def _cut_longest(self, unit: Unit, room: int) -> Unit:
+        """Cut the longest text of a unit, where it does not stand as it was said."""
         index = max(
             range(1, len(unit.choices)),
             key=lambda n: (
@@ -191,8 +191,3 @@ class Shortener:
             return unit._replace(cost=0)
         choices = (*unit.choices[:index], cut, *unit.choices[index + 1 :])
         return Unit(choices, others + spent)
-
-
-def _place(page: Candidate) -> Location:
-    """Where a message lies as it was said."""
-    return page.full or page.location

@@ -16,7 +16,7 @@ from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.opened import text as text_at
 from memoryhub.kernel.levels.tokens import Count, fitting
 from memoryhub.kernel.messages.message import Message, Part
-from memoryhub.kernel.messages.words import spans, words
+from memoryhub.kernel.messages.words import list_spans, words
 from memoryhub.kernel.packing import choosing
 from memoryhub.kernel.packing.choosing import Choice, brought
 from memoryhub.kernel.state.pages import FULL
@@ -40,27 +40,27 @@ class _Text(NamedTuple):
     tokens: int
 
 
-def can(choice: Choice) -> bool:
+def is_cuttable(choice: Choice) -> bool:
     """Return whether a page stands in the talk as somebody said it."""
     page, talk = choice.candidate, choice.place not in choosing.HEAD
     return talk and choice.cut != 0 and page.level == FULL and not brought(page)
 
 
-def cuttable(choices: Sequence[Choice], texts: Texts) -> list[int]:
+def list_cuttable(choices: Sequence[Choice], texts: Texts) -> list[int]:
     """Return the places of those that may be cut: never calls, beside their results."""
     return [
         at
         for at, choice in enumerate(choices)
-        if can(choice) and (len(choices) == 1 or _answers(choice, texts))
+        if is_cuttable(choice) and (len(choices) == 1 or _is_answer(choice, texts))
     ]
 
 
-def _answers(choice: Choice, texts: Texts) -> bool:
+def _is_answer(choice: Choice, texts: Texts) -> bool:
     spoken = texts[choice.candidate.location].message
     return bool(spoken.results) or spoken.role == "tool"
 
 
-def shortened(
+def shorten(
     choices: Sequence[Choice],
     room: int,
     *,
@@ -75,15 +75,15 @@ def shortened(
     would keep fewer tokens than `least`, alone or beside others. A few times linear in
     the texts.
     """
-    found = [*_texts(choices, texts, count)]
-    bare = _kept(choices, found, 0, texts, count)
+    found = [*_list_texts(choices, texts, count)]
+    bare = _cut_texts(choices, found, 0, texts, count)
     free = room - cost(bare)
     best: tuple[tuple[Choice, ...], int] | None = None
     for _ in range(_ROUNDS):
-        level = _level([each.tokens for each in found], free)
+        level = _share_room([each.tokens for each in found], free)
         if level < least[len(found) > 1]:
             break
-        made = _kept(choices, found, level, texts, count)
+        made = _cut_texts(choices, found, level, texts, count)
         spent = cost(made)
         if spent <= room and (best is None or spent > best[1]):
             best = made, spent
@@ -94,7 +94,7 @@ def shortened(
     return best
 
 
-def excerpt(text: str, kept: Kept, page_id: str) -> str:
+def build_excerpt(text: str, kept: Kept, page_id: str) -> str:
     """Return what is left of a text, with a line in the place of the rest."""
     if kept.head + kept.tail >= len(text):
         return text
@@ -104,13 +104,13 @@ def excerpt(text: str, kept: Kept, page_id: str) -> str:
     return "\n".join(part for part in (head, line, tail) if part)
 
 
-def message(spoken: Message, kept: Sequence[Kept], page_id: str) -> Message:
+def build_message(spoken: Message, kept: Sequence[Kept], page_id: str) -> Message:
     """Return a message of which only so much is kept; its media are lines."""
     whole, found = words(spoken), dict(enumerate(spoken.results))
-    places = spans(spoken)
+    places = list_spans(spoken)
     for each in kept:
         start, end = places[each.result] if places else (0, len(whole))
-        text = excerpt(whole[start:end], each, page_id)
+        text = build_excerpt(whole[start:end], each, page_id)
         parts = (Part(kind="text", words=text),)
         if not places:
             return replace(spoken, parts=parts, refusal=None)
@@ -118,13 +118,13 @@ def message(spoken: Message, kept: Sequence[Kept], page_id: str) -> Message:
     return replace(spoken, results=tuple(found.values()))
 
 
-def left(opened: Opened, ref: Ref) -> str:
+def read_left(opened: Opened, ref: Ref) -> str:
     """Return the words that a ref shows of a page."""
     whole = text_at(opened, level=ref.level) or ""
     if not ref.kept:
         return whole[: ref.cut]
     found, kept = list[str](), {each.result: each for each in ref.kept}
-    for n, (start, end) in enumerate(spans(opened.message) or [(0, len(whole))]):
+    for n, (start, end) in enumerate(list_spans(opened.message) or [(0, len(whole))]):
         text, each = whole[start:end], kept.get(n)
         if each is not None and each.head + each.tail < len(text):
             text = f"{text[: each.head]}\n{text[len(text) - each.tail :]}"
@@ -132,20 +132,20 @@ def left(opened: Opened, ref: Ref) -> str:
     return "\n".join(found)
 
 
-def _texts(choices: Sequence[Choice], texts: Texts, count: Count) -> list[_Text]:
+def _list_texts(choices: Sequence[Choice], texts: Texts, count: Count) -> list[_Text]:
     found = list[_Text]()
-    for at in cuttable(choices, texts):
+    for at in list_cuttable(choices, texts):
         spoken = texts[choices[at].candidate.location].message
         whole = words(spoken)
-        places = spans(spoken) or [(0, len(whole))]
+        places = list_spans(spoken) or [(0, len(whole))]
         for result, (start, end) in enumerate(places):
             text = whole[start:end]
             found.append(_Text(at, result, text, start, count(in_string(text))))
     return found
 
 
-def _level(sizes: Sequence[int], room: int) -> int:
-    """The most tokens that each may keep so that all together take no more."""
+def _share_room(sizes: Sequence[int], room: int) -> int:
+    """Return the most tokens that each may keep so that all fit into the room."""
     left, level = room, 0
     for n, size in enumerate(sorted(sizes)):
         level = left // (len(sizes) - n)
@@ -155,7 +155,7 @@ def _level(sizes: Sequence[int], room: int) -> int:
     return level + left if sizes else 0
 
 
-def _kept(
+def _cut_texts(
     choices: Sequence[Choice],
     found: Sequence[_Text],
     level: int,
@@ -166,7 +166,7 @@ def _kept(
     for at, choice in enumerate(choices):
         own = [each for each in found if each.at == at]
         kept = tuple(
-            _amount(each, level, texts[choice.candidate.location].message, count)
+            _measure_kept(each, level, texts[choice.candidate.location].message, count)
             for each in own
             if each.tokens > level
         )
@@ -186,7 +186,7 @@ def _kept(
     return tuple(made)
 
 
-def _amount(text: _Text, level: int, spoken: Message, count: Count) -> Kept:
+def _measure_kept(text: _Text, level: int, spoken: Message, count: Count) -> Kept:
     head = fitting(text.words, level // 2, count=count, through=in_string)
     tail = fitting(
         text.words, level - level // 2, count=count, through=in_string, last=True

@@ -43,13 +43,15 @@ def list_running(state: ThreadState) -> list[Range]:
     places = [
         frame.entry.full.location[:2]
         for frame in values(state.paging.frames)
-        if frame.level == FULL and not frame.parts and _joined(frame) > user.seq
+        if frame.level == FULL
+        and not frame.parts
+        and _get_joined_clock(frame) > user.seq
     ]
     return [(thread, seq, seq) for thread, seq in (state.place(user.seq), *places)]
 
 
-def _joined(frame: Frame) -> int:
-    """At which clock a page joined the talk: said then, or brought by memory."""
+def _get_joined_clock(frame: Frame) -> int:
+    """Return the clock at which a page was said, or brought by memory."""
     brought = frame.recalled or frame.entry.slot is None
     return frame.mapped_seq if brought else frame.entry.created_seq
 

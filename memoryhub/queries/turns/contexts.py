@@ -148,11 +148,11 @@ def pack(
 
     wanted = selection.placed(wanted, opened, count)
     packed = packing.pack(wanted, opened, tokenizer=tokenizer)
-    left = _left_out(state, packed.record)
+    left = _list_left_out(state, packed.record)
     return replace(packed, omitted=(*packed.omitted, *left)) if left else packed
 
 
-def _left_out(state: ThreadState, record: Record) -> list[str]:
+def _list_left_out(state: ThreadState, record: Record) -> list[str]:
     """List messages of an observed thread that no request stands for or has room for.
 
     No query unless there are any, then two.
@@ -341,7 +341,7 @@ def fates(thread: Thread, found: Recorded) -> Fates:
         cut=cuts_of(found, texts.opened(thread, record_places(found.record, own))),
         omitted=(
             *(each for each in ids if each not in fate),
-            *_left_out(state, found.record),
+            *_list_left_out(state, found.record),
         ),
     )
 

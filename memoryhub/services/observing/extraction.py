@@ -158,7 +158,7 @@ def _relief(
         far = formulas.uncovered(state) > formulas.window(settings)
         command = None
         if behind and (far or not begins) and formulas.is_due(state):
-            command = _catching_up(thread, state, count)
+            command = _build_next_step(thread, state, count)
         if command is None:
             return None
     elif gap := next((each for each in seen.gaps() if each[1] <= seen.cursor), None):
@@ -167,20 +167,20 @@ def _relief(
         made = found and observe(found, count)
         command = CreateObservation(made=made, epoch=seen.epoch)
     else:
-        command = _folding(thread, state, count)
+        command = _build_folding(thread, state, count)
     address = Address(project=project, name=thread.name)
     return Order(address=address, command=command, actor=ACTOR, epoch=epoch)
 
 
-def _catching_up(
+def _build_next_step(
     thread: Thread, state: ThreadState, count: Count
 ) -> CreateObservation | CreateReflection | ActivateObservations | None:
-    """What brings a thread one step nearer to a request that shows or tells all."""
+    """Return what brings a thread nearer to a request that shows or tells all."""
     settings, seen = state.paging.settings, state.observing
     length = formulas.reflect_at(settings)
     fits = formulas.activated_to(state) is not None
     if seen.log_tokens >= length or (seen.chunks and not fits):
-        return _folding(thread, state, count)
+        return _build_folding(thread, state, count)
     if seen.chunks:
         return ActivateObservations()
     # As much at once as the largest window would take, since each order has its price;
@@ -194,7 +194,9 @@ def _catching_up(
     return None
 
 
-def _folding(thread: Thread, state: ThreadState, count: Count) -> CreateReflection:
+def _build_folding(
+    thread: Thread, state: ThreadState, count: Count
+) -> CreateReflection:
     logged = ranges.read_log(thread, state)
     tokens = formulas.reflect_at(state.paging.settings) // 2
     folded = logged and fold(logged, tokens, count)

@@ -94,7 +94,7 @@ def test_cut_is_told(
     for ref, lowered in cut:
         opened = talk.texts[ref.location(talk.state.id)]
         text = shown_text(opened, level=ref.level)
-        kept = shortening.left(opened, ref)
+        kept = shortening.read_left(opened, ref)
         assert all(part.rstrip() in messages for part in kept.split("\n"))
         whole = shown_text(talk.texts[ref.message(talk.state.id)]) if lowered else text
         if not lowered:
