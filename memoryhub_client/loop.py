@@ -5,8 +5,9 @@
 
 The agent's own tools are those in `tools`, called with the model's arguments by name;
 all other calls are the hub's, which tells the model when there is no such tool. A tool
-that raises has failed, and the model is told so. The format of the thread is that of
-the model: a message's `content` is the output of a response, or Anthropic's blocks.
+that raises has failed, and the model is told so. A result that is longer than the hub
+takes keeps its beginning and its end. The format of the thread is that of the model: a
+message's `content` is the output of a response, or Anthropic's blocks.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from memoryhub_client import tools as tool_calls
 from memoryhub_client.answers import Call, Message, ModelRequest, Turn
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
+from memoryhub_client.problems import Problem, TooLarge
 from memoryhub_client.requests import Request
 
 Tools = Mapping[str, Callable[..., Any]]
 #: Of Responses' items and Anthropic's blocks; chat completions has calls apart.
 _CALL_TYPES = {"function_call", "custom_tool_call", "tool_use"}
+#: Characters that a result keeps which is too long; half as many if that is, too.
+_MOST_KEPT = 500_000
 
 
 class Loop:
@@ -131,8 +135,7 @@ def _steps(
     """What is to be done, one by one; what came of each is sent, or thrown, in."""
     messages = list(said)
     while True:
-        items = [slots.chat(each) for each in messages]
-        turn: Turn = yield turns.begin(thread, items=items)
+        turn = yield from _begin_turn(thread, messages)
         answer: Message = yield _Asking(turn["request"])
         calls = _find_calls(answer)
         if not calls:
@@ -146,6 +149,49 @@ def _steps(
                 messages[-1]["content"] += result["content"]
             else:
                 messages.append(result)
+
+
+def _begin_turn(
+    thread: str, messages: Sequence[Message]
+) -> Generator[_Step, Any, Turn]:
+    """Begin a turn with these messages. Raises Problem."""
+    items = [slots.chat(each) for each in messages]
+    try:
+        turn: Turn = yield turns.begin(thread, items=items)
+    except TooLarge:
+        for each in messages:
+            yield from _append(thread, each)
+        turn = yield turns.begin(thread)
+    return turn
+
+
+def _append(thread: str, message: Message) -> Generator[_Step, Any, None]:
+    """Append a message; results that are too long for the hub are cut."""
+    most = _MOST_KEPT
+    while True:
+        try:
+            yield slots.append(thread, slots.chat(message))
+        except TooLarge:
+            if not _cut_results(message, most):
+                raise
+            most //= 2
+        else:
+            return
+
+
+def _cut_results(message: Any, most: int) -> bool:
+    """Cut a message's results to so many characters each; tell if any was longer."""
+    parts = message["content"] if isinstance(message["content"], list) else [message]
+    found = False
+    for part in parts:
+        of_tool = part.get("role") == "tool" or "tool_use_id" in part
+        place = "output" if "output" in part else "content" if of_tool else ""
+        text = part.get(place)
+        if isinstance(text, str) and len(text) > most:
+            left = f"[{len(text) - most} characters left out: too long to store]"
+            part[place] = f"{text[: most // 2]}\n{left}\n{text[-(most // 2) :]}"
+            found = True
+    return found
 
 
 def _find_calls(answer: Message) -> Sequence[Call]:
@@ -165,7 +211,10 @@ def _answer_call(
     function = sent.get("function") or sent
     tool = tools.get(function.get("name", ""))
     if tool is None:
-        told: Any = yield tool_calls.call_tool(thread, sent)
+        try:
+            told: Any = yield tool_calls.call_tool(thread, sent)
+        except Problem as refusal:
+            return _build_result(sent, str(refusal), failed=True)
         item: Message = {"role": "tool", "content": [told]}
         return told if "role" in told else item
     try:

@@ -66,6 +66,14 @@ def note(**_: Any) -> str:
     raise AssertionError
 
 
+def read_log() -> str:
+    return f"First line.{'ł' * 700_000}Last line."
+
+
+def read_ledger() -> str:
+    return f"First sum.{'7' * 700_000}Last sum."
+
+
 def stop() -> str:
     raise StopError
 
@@ -78,6 +86,7 @@ def as_coroutine(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 OWN: list[Callable[..., Any]] = [track, track_all, ring, wait, weigh, spell, note, stop]
+LONG: list[Callable[..., Any]] = [read_log, read_ledger]
 
 
 class Model:
@@ -150,7 +159,7 @@ def list_results(api: Vendor, kept: list[Any]) -> Iterator[tuple[str, str, bool]
 
 
 def run(kind: str, url: str, key: str, model: Model) -> Message:
-    functions = {each.__name__: each for each in OWN}
+    functions = {each.__name__: each for each in (*OWN, *LONG)}
     with Client(url, key) as hub:
         hub.send(threads.put("talk", config={"format": model.api}))
         hub.send(tools.set_own("talk", [{"name": name} for name in functions]))
@@ -192,6 +201,22 @@ def test_loop_stores_each_call_with_its_result_or_failure(
     assert all(
         json.dumps(text, ensure_ascii=False)[1:-1] in shown for _, text, _ in results
     )
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_loop_keeps_both_ends_of_results_that_are_too_long_to_store(
+    api: Vendor, served: Server, key: str
+) -> None:
+    model = Model(api, "read_log", "track_all", "read_ledger")
+    assert run("sync", served.url, key, model) == model.script[1]
+    with Client(served.url, key) as hub:
+        kept = [each["content"] for each in hub.each(slots.list_all("talk"))]
+    log, _, ledger = (text for _, text, _ in list_results(api, kept[2:-1]))
+    assert log.startswith("First line.ł")
+    assert "characters left out" in log
+    assert log.endswith("łLast line.")
+    assert ledger.startswith("First sum.")
+    assert ledger.endswith("Last sum.")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
