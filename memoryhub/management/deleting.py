@@ -28,7 +28,7 @@ def progress_line(project: Project) -> str:
         f"{progress.people:,} subjects are erased"
     )
     if progress.waiting_on:
-        text += f"; waits for: {', '.join(progress.waiting_on)}"
+        text += f"; waiting: {', '.join(progress.waiting_on)}"
     return f"{text}."
 
 

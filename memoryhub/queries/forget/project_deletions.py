@@ -42,7 +42,8 @@ class Progress:
 
     done: int
     people: int
-    #: What those wait for that are under way; words, none twice.
+    #: What those wait for that are under way; words, none twice, a defect's class in
+    #: brackets behind.
     waiting_on: tuple[str, ...]
 
 
@@ -63,11 +64,14 @@ def get_progress(project: Project) -> Progress:
     """Get how far the deletion is that was begun. Three queries."""
     complete = Erasure.objects.filter(project=project, actor=ACTOR)
     done = complete.filter(state=Erasure.State.COMPLETE).count()
-    words = open_erasures(project).order_by().values_list("waiting_on", flat=True)
+    waiting = open_erasures(project).exclude(waiting_on="").order_by()
+    found = {*waiting.values_list("waiting_on", "defect")}
     return Progress(
         done=done,
         people=done + unfinished(project).count(),
-        waiting_on=tuple(sorted({*words} - {""})),
+        waiting_on=tuple(
+            sorted(f"{word} ({defect})" if defect else word for word, defect in found)
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.contexts import Recall
+from memoryhub.kernel.levels.contexts import Recall, Ref
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.messages.words import words
@@ -275,6 +275,7 @@ def get_context(thread: Thread, n: int) -> Shown | None:
     places = contexts.record_places(recorded.record, own)
     # From memory, but for what did not fit into it.
     opened, inclusions = texts.opened(thread, places), Inclusions(recorded)
+    cuts = contexts.cuts_of(recorded, opened)
     return Shown(
         recorded=recorded,
         parts=tuple(
@@ -286,10 +287,12 @@ def get_context(thread: Thread, n: int) -> Shown | None:
         used=tuple(
             _with_recall(
                 recorded,
-                _used_in(recorded, opened, inclusions, inherited=own != thread.id),
+                _used_in(
+                    recorded, opened, inclusions, cuts, inherited=own != thread.id
+                ),
             )
         ),
-        cuts=contexts.cuts_of(recorded, opened),
+        cuts=cuts,
         request=whole.request,
         missing=whole.missing,
         verified=whole.verified,
@@ -303,9 +306,11 @@ def _used_in(
     recorded: Recorded,
     opened: Mapping[Location, Opened],
     inclusions: Inclusions,
+    cuts: Iterable[Cut],
     *,
     inherited: bool,
 ) -> Iterator[Used]:
+    shown = {cut.page_id: cut.shown_tokens for cut in cuts}
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
@@ -325,10 +330,16 @@ def _used_in(
             part=ref.part is not None,
             recalled=ref.recalled,
             text=text,
-            tokens=costs.cost(text, level=ref.level) if text and not ref.cut else None,
+            tokens=_count_tokens(text, ref, shown) if text else None,
             range=ranges[place - 1],
             inclusion=inclusion,
         )
+
+
+def _count_tokens(text: Opened, ref: Ref, shown: Mapping[str, int]) -> int:
+    if ref.cut is None:
+        return costs.cost(text, level=ref.level)
+    return shown.get(text.page_id, 0)
 
 
 def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:

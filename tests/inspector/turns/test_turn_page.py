@@ -195,6 +195,30 @@ def test_a_page_stays_small_however_much_was_in(
     assert counts[0] == counts[1]
 
 
+def test_the_bar_of_a_cut_result_is_as_long_as_what_is_shown(
+    viewer: Client, agent: Agent
+) -> None:
+    call: Any = {"id": "c-1", "type": "function"}
+    call["function"] = {"name": "read", "arguments": "{}"}
+    begin(agent, "Read it.", thread="log", token_budget=4_000)
+    begun = begin(
+        agent,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c-1", "content": "word " * 20_000},
+        thread="log",
+        token_budget=4_000,
+    )
+    (cut,) = begun.cut
+    page = text_of(viewer, f"/p/acme/threads/log/turns/{begun.turn}")
+    row = page[page.index(f"{cut.shown_tokens:,} of {cut.tokens:,} tokens") :]
+    assert re.match(
+        rf'.*?<td class="n tok">{cut.shown_tokens:,}<svg.*?width="100%"'
+        r'.*?<rect class="fill-\w+" width="100\.',
+        row.partition("</tr>")[0],
+        re.DOTALL,
+    )
+
+
 def test_a_page_shows_its_life(viewer: Client, refund: Thread) -> None:
     page = text_of(viewer, f"{T}/pages/{PROMISED}?at_seq=12")
     assert 'id="life"' in page

@@ -84,7 +84,7 @@ def test_what_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SystemExit) as ended:
             call_command(*CONFIRMED, "--wait", stdout=out, stderr=err, no_color=True)
     assert ended.value.code == 1
-    assert "0 of 2 subjects are erased; waits for: reader." in out.getvalue()
+    assert "0 of 2 subjects are erased; waiting: reader." in out.getvalue()
     assert "goes on by itself" in err.getvalue()
     assert "was deleted" in run("delete_project", "acme", "--wait")[0]
 

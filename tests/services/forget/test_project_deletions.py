@@ -351,6 +351,8 @@ def test_one_that_waits_keeps_the_key(
         patch.setattr(scrub, "scrub", lambda **_: "reader")
         assert finish(acme).state == State.DELETING
     assert listed.get_progress(acme).waiting_on == ("reader",)
+    listed.open_erasures(acme).update(waiting_on="broken", defect="KeyError")
+    assert listed.get_progress(acme).waiting_on == ("broken (KeyError)",)
     assert ProjectKey.objects.using("keys").filter(project=acme.id).exists()
     assert finish(acme).state == State.DELETED
 
