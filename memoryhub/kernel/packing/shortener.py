@@ -143,9 +143,10 @@ class Shortener:
         found = list[Choice]()
         for each in choices:
             page = self._lowered[each.candidate.page_id] if each.candidate.due else None
-            if page is None:
+            if page is None or (page.stub and page.role != "tool"):
+                # Results of calls that have left would be of nobody's.
                 found.append(each)
-            elif page.role == "tool" or not page.stub:
+            else:
                 found.append(Choice(page, each.place, 0 if page.stub else None))
         return tuple(found)
 

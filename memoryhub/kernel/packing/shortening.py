@@ -79,7 +79,9 @@ def shorten(
     bare = _cut_texts(choices, found, 0, texts, count)
     free = room - cost(bare)
     best: tuple[tuple[Choice, ...], int] | None = None
-    for _ in range(_ROUNDS):
+    rounds = 0
+    while rounds < _ROUNDS or best is None:
+        rounds += 1
         level = _share_room([each.tokens for each in found], free)
         if level < least[len(found) > 1]:
             break
@@ -89,8 +91,9 @@ def shorten(
             best = made, spent
         if 0 <= room - spent <= _SPARE:
             break
-        # Whole ones carry no line, and counts in parts are too high.
-        free += room - spent
+        # Whole ones carry no line, and counts in parts are too high. Too much by less
+        # than a token each must lower the level, too.
+        free += room - spent if spent <= room else min(room - spent, -len(found))
     return best
 
 

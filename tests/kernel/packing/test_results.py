@@ -134,6 +134,16 @@ def test_each_is_cut_by_itself_and_fills_the_room(
 
 
 @pytest.mark.parametrize("shape", FORMATS)
+def test_results_fill_the_room_whatever_is_left_over_between_them(shape: str) -> None:
+    texts = [numbers(600, n + 1) for n in range(11)]
+    for budget in range(4_000, 4_011):
+        _, packed = asked(shape, texts, budget_tokens=budget, reserved_tokens=800)
+        assert budget * 0.95 < packed.tokens <= budget
+        got = answers(shape, packed)
+        assert all(len(got[f"call_{n}"]) > 500 for n in range(11))
+
+
+@pytest.mark.parametrize("shape", FORMATS)
 def test_the_offset_reads_on_without_a_gap(shape: str) -> None:
     long = numbers(30_000)
     talk, packed = asked(shape, [CODE, long], budget_tokens=6_000, reserved_tokens=800)
