@@ -17,7 +17,7 @@ from memoryhub.kernel.levels.tokens import Count
 GAP: Final = "…"
 #: What is longer is a text of its own.
 LONGEST: Final = 64
-#: Codes of one text: a list of hundreds is read where it stands.
+#: Codes of one text, and files: a list of hundreds is read where it stands.
 MOST: Final = 64
 #: What stands in brackets at the begin is one.
 _WORD = re.compile(r"^\[[^\]]*\]|\S+")
@@ -29,27 +29,47 @@ _RUN_OF_CODES = re.compile(rf"(?<![^\W_])(?=\S{{0,{LONGEST}}}[0-9]){_RUN.pattern
 _CODE = re.compile(
     r"(?=.*[^\W\d_])(?=.*[0-9].*[0-9]|[^a-z]*[0-9][^a-z]*$).+|.*[0-9]{5}.*"
 )
+#: A file, by its ending; without a folder one of these.
+_PATH = re.compile(
+    r"(?:[\w.~@-]*/)+[\w.@-]*\.[a-z][a-z0-9]{0,5}|[\w-]{2,}\.(?:py|pyi|js|jsx|ts|tsx|"
+    r"html?|css|json|ya?ml|toml|ini|cfg|md|rst|txt|csv|pdf|docx?|xlsx?|png|jpe?g|svg|"
+    r"sh|sql|rs|go|java|kt|rb|php|cpp|hpp|swift|ipynb|lock|log|env)"
+)
+_RUN_OF_PATHS = re.compile(rf"(?<![\w.~/@-])[\w.~/@-]{{3,{LONGEST}}}(?![\w.~/@-])")
 _NONE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+.*)?|[0-9]+(?:st|nd|rd|th)", re.IGNORECASE
 )
 
 
 def codes(text: str) -> tuple[str, ...]:
-    """Return the first codes of a text, each once, in order."""
-    found = dict[str, None]()
-    for run in _RUN_OF_CODES.finditer(text):
-        if is_code(run.group()):
-            found[run.group()] = None
-            if len(found) == MOST:
-                break
+    """Return the first codes of a text, each once, in order; files after others."""
+    words = (run.group() for run in _RUN_OF_CODES.finditer(text))
+    found = _list_first(filter(is_code, words))
+    if "." in text:
+        runs = (run.group().rstrip(".") for run in _RUN_OF_PATHS.finditer(text))
+        found |= _list_first(filter(is_path, runs))
     return tuple(found)
+
+
+def _list_first(words: Iterable[str]) -> dict[str, None]:
+    found = dict[str, None]()
+    for word in words:
+        found[word] = None
+        if len(found) == MOST:
+            break
+    return found
+
+
+def is_path(word: str) -> bool:
+    """Return whether a word names a file."""
+    return _PATH.fullmatch(word) is not None
 
 
 def is_code(word: str) -> bool:
     """Return whether a word without blanks is a code."""
     if not 3 <= len(word) <= LONGEST or _NONE.fullmatch(word):
         return False
-    return _CODE.fullmatch(word) is not None
+    return (_CODE.fullmatch(word) or _PATH.fullmatch(word)) is not None
 
 
 def shorter(text: str, room: int, *, count: Count) -> str:
@@ -61,7 +81,9 @@ def shorter(text: str, room: int, *, count: Count) -> str:
     if count(text) <= room:
         return text
     words = _WORD.findall(text)
-    important = sorted(range(len(words)), key=lambda at: (at > 0, not _has(words[at])))
+    important = sorted(
+        range(len(words)), key=lambda at: (at > 0, not has_code(words[at]))
+    )
 
     def over(size: int) -> bool:
         return count(" ".join(_kept(words, important[:size]))) > room
@@ -70,8 +92,9 @@ def shorter(text: str, room: int, *, count: Count) -> str:
     return " ".join(_kept(words, important[:size]))
 
 
-def _has(word: str) -> bool:
-    return any(is_code(run) for run in _RUN.findall(word))
+def has_code(text: str) -> bool:
+    """Return whether a code stands in a text."""
+    return any(is_code(run) for run in _RUN.findall(text))
 
 
 def _kept(words: Sequence[str], places: Iterable[int]) -> Iterator[str]:

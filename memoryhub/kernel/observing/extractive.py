@@ -12,12 +12,15 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.observing.codes import codes, shorter
+from memoryhub.kernel.observing import sentences
+from memoryhub.kernel.observing.codes import codes
 from memoryhub.kernel.observing.lines import (
     Line,
+    Mark,
     condensed,
     folded,
     make_line,
+    weigh,
     written,
 )
 
@@ -27,7 +30,13 @@ _SHARE: Final = 5
 #: Tokens that a line may have where there is no room for all, and codes of lines that
 #: are folded.
 _ROOMS: Final = (64, 32, 16)
-_KEPT: Final = (0, 8, 24)
+_LASTING_ROOM: Final = 48
+_KEPT: Final = (0, 24, 64)
+_IN_CODES: Final = {sentences.RULE: 10, sentences.WISH: 5}
+#: Arguments of one tool that a line names.
+_MOST_ARGUMENTS: Final = 16
+#: Characters of a result that says how a call came out.
+_LONGEST_OUTCOME: Final = 60
 
 
 class Spoken(NamedTuple):
@@ -40,8 +49,9 @@ class Spoken(NamedTuple):
     text: str | None
     #: Of the whole slot.
     tokens: int
-    #: Names of what it calls.
+    #: Names of what it calls, and of each call the argument that tells most, or "".
     tools: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     error: bool = False
     #: Codes of all that it says and calls.
     codes: tuple[str, ...] = ()
@@ -63,24 +73,44 @@ def reflect(lines: Iterable[Line], *, tokens: int, count: Count) -> tuple[Line, 
 
 
 def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, ...]:
-    """Lines in so many tokens: as they are, else with the most codes.
+    """Lines in so many tokens: as they are, else shorter, else the least folded.
 
-    First they are made shorter, then folded, and of what is folded codes may be kept.
-    Of ways with as many codes the first, that has the longest lines, is taken.
+    Rules and wishes are shortened no further than to `_LASTING_ROOM`, and lose what
+    stands beside them. Of what is folded codes may be kept, as many as are worth it.
     """
-    if count(written(lines)) <= tokens:
-        return tuple(lines)
-    ways = list[tuple[Line, ...]]()
+    short = tuple(lines)
+    if count(written(short)) <= tokens:
+        return short
+    worth = [weigh(line) for line in lines]
     for room in _ROOMS:
-        short = [
-            line._replace(text=shorter(line.text, room, count=count)) for line in lines
-        ]
-        ways += (folded(short, tokens, count=count, codes=kept) for kept in _KEPT)
-    return max(ways, key=_worth)
+        short = tuple(
+            _shorten(line, each, room, count)
+            for line, each in zip(lines, worth, strict=True)
+        )
+        if count(written(short)) <= tokens:
+            return short
+    worth_by_text = {line.text: each for line, each in zip(short, worth, strict=True)}
+    ways = (
+        folded(short, tokens, count=count, codes=kept, worth=worth) for kept in _KEPT
+    )
+    return max(ways, key=lambda made: _sum_worth(made, worth_by_text))
 
 
-def _worth(lines: Iterable[Line]) -> int:
-    return len({code for line in lines for code in codes(line.text)})
+def _shorten(line: Line, worth: int, room: int, count: Count) -> Line:
+    only = sentences.POLITE
+    if worth < only:
+        # It stands for others, and its codes are all that is left of them.
+        return line
+    if worth >= sentences.LASTING:
+        only, room = sentences.LASTING, max(room, _LASTING_ROOM)
+    text = sentences.shorten_line(line.text, room, count=count, only=only)
+    return line._replace(text=text)
+
+
+def _sum_worth(lines: Sequence[Line], worth_by_text: Mapping[str, int]) -> int:
+    """Return what lines are worth, in codes; `worth_by_text` has some."""
+    lasting = sum(_IN_CODES.get(worth_by_text.get(line.text, 0), 0) for line in lines)
+    return lasting + len({code for line in lines for code in codes(line.text)})
 
 
 def _lines(spoken: Sequence[Spoken]) -> Iterator[Line]:
@@ -117,22 +147,44 @@ def _kind(slot: Spoken) -> str:
 
 
 def _calls(slots: Sequence[Spoken], more: Mapping[int, Sequence[str]]) -> str:
-    names = Counter(name for each in slots for name in each.tools)
-    found = [code for each in slots for code in more[each.index]]
-    if not names:
-        return _with(f"tool ×{len(slots)}", found)
-    counted = (f"{name} ×{times}" for name, times in names.items())
-    return _with("tool " + ", ".join(counted), found)
+    """Tell calls by tool with their arguments, and how the last of them came out."""
+    counted = Counter(name for each in slots for name in each.tools)
+    arguments = {name: dict[str, None]() for name in counted}
+    for each in slots:
+        for name, argument in zip(each.tools, each.arguments, strict=False):
+            if argument:
+                arguments[name][argument] = None
+    calls = [
+        f"{name} ×{times}"
+        + (f": {', '.join([*found][:_MOST_ARGUMENTS])}" if found else "")
+        for (name, times), found in zip(
+            counted.items(), arguments.values(), strict=True
+        )
+    ]
+    text = "tool " + "; ".join(calls) if calls else f"tool ×{len(slots)}"
+    results = [each.text for each in slots if each.role == "tool" and not each.error]
+    if results and (last := results[-1]) and len(last) <= _LONGEST_OUTCOME:
+        text += f" → {last}"
+    found = [code for each in slots for code in more[each.index] if code not in text]
+    return _with(text, found)
 
 
 def _speech(slot: Spoken, more: Sequence[str]) -> Line:
+    text = f"{slot.role}{' error' if slot.error else ''}: {slot.text}"
     return make_line(
-        _with(f"{slot.role}{' error' if slot.error else ''}: {slot.text}", more),
+        _with(text, more),
         first=slot.index,
         end=slot.index + 1,
-        mark="critical" if slot.error or slot.role == "user" else "medium",
+        mark="critical" if slot.error else _mark(slot.role, text),
         at=slot.at,
     )
+
+
+def _mark(role: str, text: str) -> Mark:
+    worth = sentences.weigh_line(text)
+    if worth <= sentences.POLITE:
+        return "low"
+    return "critical" if role == "user" else "medium"
 
 
 def _with(text: str, codes: Sequence[str]) -> str:

@@ -14,6 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing.codes import codes as find_codes
+from memoryhub.kernel.observing.codes import is_path
+from memoryhub.kernel.observing.sentences import POLITE, weigh_line
 from memoryhub.kernel.text.json_text import inert
 
 Mark = Literal["critical", "medium", "low", "done"]
@@ -37,6 +39,8 @@ _LINE = re.compile(
 )
 _CONDENSED = re.compile(r"^\[[0-9]+ messages? condensed, [0-9–]+\]")
 _HEADING = "## "
+#: Files of what is folded that its line names, the newest.
+MOST_PATHS: Final = 24
 
 
 class Line(NamedTuple):
@@ -112,38 +116,48 @@ def read_any(text: str, first: int, end: int) -> tuple[Line, ...]:
 
 
 def folded(
-    lines: Iterable[Line], tokens: int, *, count: Count, codes: int = 0
+    lines: Iterable[Line],
+    tokens: int,
+    *,
+    count: Count,
+    codes: int = 0,
+    worth: Sequence[int] | None = None,
 ) -> tuple[Line, ...]:
     """Fold as many lines as it takes until the log has at most `tokens`, or is a line.
 
-    Low ones first, then medium, done and critical ones, the oldest of each first; those
-    that then stand side by side are one line. The slots covered stay the same, but
-    where those of no line lie between and it would not fit otherwise. What is folded
-    keeps its newest codes, so many at most where that fits. Writes the log once for
-    each doubling of its length.
+    Low ones first, then medium, done and critical ones, of each those that matter
+    least, the oldest first. What is folded is one line of all its slots, where the
+    first of it stood, and keeps its newest files and codes, so many at most where that
+    fits. `worth` is what `weigh` says of each, if it is at hand. Writes the log once
+    for each doubling of its length.
     """
     whole = tuple(lines)
     if len(whole) < 2 or count(written(whole)) <= tokens:
         return whole
+    worths = worth or [*map(weigh, whole)]
     order = sorted(
-        range(len(whole)), key=lambda at: (_RANKS[whole[at].mark], whole[at].first)
+        range(len(whole)),
+        key=lambda at: (_RANKS[whole[at].mark], worths[at], whole[at].first),
     )
-    runs = _runs(whole)
     # Looked for once, since the log is written several times.
-    found = [_codes(line) if codes else () for line in whole]
-    if count(written(_joined(whole, order, runs, found, codes))) > tokens:
-        if codes:
-            return folded(whole, tokens, count=count)
-        runs = [0] * len(whole)
+    found = [_codes(line) for line in whole]
 
     def fits(folds: int) -> bool:
-        made = _joined(whole, order[:folds], runs, found, codes)
+        made = _joined(whole, order[:folds], found, codes)
         return count(written(made)) <= tokens
 
     folds = bisect_left(range(len(whole)), x=True, lo=1, key=fits)
-    if codes and not fits(folds):
-        return folded(whole, tokens, count=count)
-    return _joined(whole, order[:folds], runs, found, codes)
+    if fits(folds):
+        return _joined(whole, order[:folds], found, codes)
+    if codes:
+        return folded(whole, tokens, count=count, worth=worths)
+    return _joined(whole, order[:folds], [()] * len(whole), 0)
+
+
+def weigh(line: Line) -> int:
+    """Return how long a line will matter; what stands for others matters least."""
+    condensed = _CONDENSED.match(line.text)
+    return POLITE - 1 if condensed else weigh_line(line.text)
 
 
 def condensed(what: str, first: int, end: int) -> str:
@@ -157,16 +171,6 @@ def _slots(line: Line) -> str:
     return f"[{line.first}]" if last == line.first else f"[{line.first}-{last}]"
 
 
-def _runs(lines: Sequence[Line]) -> list[int]:
-    """The number of the unbroken run of slots, by all lines, that each belongs to."""
-    runs, run, end = [0] * len(lines), 0, -1
-    for at in sorted(range(len(lines)), key=lambda at: lines[at].first):
-        run += lines[at].first > end
-        end = max(end, lines[at].end)
-        runs[at] = run
-    return runs
-
-
 def _codes(line: Line) -> tuple[str, ...]:
     return find_codes(_CONDENSED.sub("", line.text))
 
@@ -174,32 +178,29 @@ def _codes(line: Line) -> tuple[str, ...]:
 def _joined(
     lines: Sequence[Line],
     folds: Collection[int],
-    runs: Sequence[int],
     found: Sequence[Sequence[str]],
     codes: int,
 ) -> tuple[Line, ...]:
-    """Lines with those at `folds` folded, side by side into one within a run.
-
-    That keeps the newest codes `found` in them.
-    """
-    made, inside, chosen = list[Line](), None, frozenset(folds)
-    kept = list[str]()
-    for at, line in enumerate(lines):
-        if at not in chosen:
-            made.append(line)
-            inside = None
-            continue
-        first, end, since = line.first, line.end, line.at
-        here = [*found[at]]
-        if inside == runs[at]:
-            before = made.pop()
-            first, end = min(before.first, first), max(before.end, end)
-            since = before.at or since
-            here = [*kept, *here]
-        inside = runs[at]
-        # Each where it stood last.
-        kept = [*dict.fromkeys(reversed(here))][:codes][::-1]
-        which = f"{first}–{end - 1}" if end - first > 1 else f"{first}"
-        text = " ".join([condensed(f"condensed, {which}", first, end), *kept])
-        made.append(Line(since, "low", text, first, end))
-    return tuple(made)
+    """Lines with those at `folds` as one, with the newest codes `found` in them."""
+    if not folds:
+        return tuple(lines)
+    chosen = sorted(folds)
+    away = [lines[at] for at in chosen]
+    first, end = min(line.first for line in away), max(line.end for line in away)
+    since = next((line.at for line in away if line.at is not None), None)
+    # Each where it stood last. A file is found again by no other word.
+    kept = [
+        *dict.fromkeys(code for at in reversed(chosen) for code in reversed(found[at]))
+    ]
+    paths = [each for each in kept if is_path(each)][:MOST_PATHS]
+    others = [each for each in kept if not is_path(each)][:codes]
+    wanted = {*paths, *others}
+    newest = [each for each in reversed(kept) if each in wanted]
+    which = f"{first}–{end - 1}" if end - first > 1 else f"{first}"
+    number = len({slot for line in away for slot in range(line.first, line.end)})
+    what = condensed(f"condensed, {which}", 0, number)
+    one = Line(since, "low", " ".join([what, *newest]), first, end)
+    gone = frozenset(chosen)
+    left = [line for at, line in enumerate(lines) if at not in gone]
+    place = chosen[0]
+    return (*left[:place], one, *left[place:])

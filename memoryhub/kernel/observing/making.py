@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from memoryhub.kernel.levels import costs, level_text, log_lines
+from memoryhub.kernel.levels import costs, log_lines
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.messages import reading
+from memoryhub.kernel.messages.message import Call
 from memoryhub.kernel.messages.words import words
-from memoryhub.kernel.observing import lines
-from memoryhub.kernel.observing.codes import codes
+from memoryhub.kernel.observing import lines, sentences
+from memoryhub.kernel.observing.codes import GAP, codes
 from memoryhub.kernel.observing.extractive import Spoken
 from memoryhub.kernel.observing.lines import Line
 from memoryhub.kernel.paging.page_commands import NewObservation
@@ -20,8 +22,25 @@ from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.text import strict_json
 
-#: Of a message's text, as the extractive observer tells it.
+#: Tokens of a message, as the extractive observer tells it: of rules and wishes more.
 _REFERENCE: Final = 50
+_LASTING: Final = 160
+#: Arguments that tell a call, the first of them that it has; and their characters.
+_TELLING: Final = (
+    *("path", "file_path", "filepath", "filename", "file", "notebook_path"),
+    *("command", "cmd", "query", "q", "pattern", "url", "id", "name", "title"),
+)
+_LONGEST: Final = 60
+#: Words with which a result that failed begins.
+_FAILED: Final = re.compile(
+    r"^\W*(?:error|fatal|traceback|exception|fail(?:ed|ure)|denied|refused|not found|"
+    r"not (?:allowed|permitted)|cannot|can['’]t|could not|unable to|invalid|no such|"
+    r"permission|"
+    r"command not found|timed? ?out|exit (?:code|status) [1-9])\b"
+    r"|Traceback \(most recent call last\)|\b[A-Z]\w+(?:Error|Exception)\b",
+    re.IGNORECASE,
+)
+_HEAD: Final = 400
 #: Characters of one message that a model is given.
 MOST_READ: Final = 24_000
 
@@ -47,8 +66,9 @@ def spoken(
         long = len(text) > MOST_READ
         text = f"{text[:half]}\n[…]\n{text[-half:]}" if long else text
     else:
-        short = level_text.reference(text, label="", cap=_REFERENCE, count=count)
-        text = lines.one_line(short or text[:_REFERENCE])
+        text = lines.one_line(
+            sentences.tell_message(text, _REFERENCE, _LASTING, count=count)
+        )
     return Spoken(
         index=index,
         role=role or message.role or "user",
@@ -56,9 +76,22 @@ def spoken(
         text=text,
         tokens=tokens,
         tools=tuple(call.name or "tool" for call in message.calls),
-        error=any(result.failed for result in message.results),
+        arguments=tuple(map(_find_argument, message.calls)),
+        error=any(result.failed for result in message.results)
+        or (bool(message.results) and _FAILED.search(text[:_HEAD]) is not None),
         codes=found,
     )
+
+
+def _find_argument(call: Call) -> str:
+    """Return the argument that tells most of a call, cut, or nothing."""
+    values = call.values or {}
+    named = [values[name] for name in _TELLING if values.get(name)]
+    named += [each for name, each in values.items() if name.endswith(("_id", "Id"))]
+    named += [each for each in values.values() if isinstance(each, str)]
+    text = next((str(each) for each in named if isinstance(each, str | int)), "")
+    text = lines.one_line(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}{GAP}"
 
 
 def erased(index: int, role: str | None, at: datetime, *, tokens: int) -> Spoken:

@@ -91,7 +91,7 @@ def observe(found: Range, count: Count, *, most: int | None = None) -> NewObserv
 
 
 def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation | None:
-    """Fold the log to half of the length at which it is condensed; None if it is short.
+    """Fold the log to two thirds of what it may have; None if it is short.
 
     Two queries.
     """
@@ -99,7 +99,7 @@ def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation 
     if state.observing.log_tokens < length or state.observing.ahead is not None:
         return None
     found = ranges.read_log(thread, state)
-    return None if found is None else fold(found, length // 2, count)
+    return None if found is None else fold(found, length * 2 // 3, count)
 
 
 def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
@@ -198,6 +198,6 @@ def _build_folding(
     thread: Thread, state: ThreadState, count: Count
 ) -> CreateReflection:
     logged = ranges.read_log(thread, state)
-    tokens = formulas.reflect_at(state.paging.settings) // 2
+    tokens = formulas.reflect_at(state.paging.settings) * 2 // 3
     folded = logged and fold(logged, tokens, count)
     return CreateReflection(made=folded, epoch=state.observing.epoch)

@@ -42,7 +42,7 @@ def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
         slot(8, "assistant", None),
         slot(9, "user", None),
         slot(10, "tool", "left over"),
-        slot(11, "assistant", "", tools=("find", "read")),
+        slot(11, "assistant", "", tools=("find", "read"), arguments=("", "a.py")),
         slot(12, "tool", "sent"),
         slot(13, "tool", "by post"),
         slot(14, "assistant", "It was sent."),
@@ -52,10 +52,10 @@ def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
     assert rows == [
         "## 2026-03-01",
         "- 🔴 14:09 user: Where is order A-17? [4]",
-        "- 🟢 14:10 tool find ×2 [5-7]",
+        "- 🟢 14:10 tool find ×2 → none [5-7]",
         "- 🔴 14:12 tool error: timeout [7]",
         "- 🟢 14:13 [2 messages erased] [8-9]",
-        "- 🟢 14:15 tool find ×1, read ×1 [10-13]",
+        "- 🟢 14:15 tool find ×1; read ×1: a.py → by post [10-13]",
         "- 🟡 14:19 assistant: It was sent. [14]",
     ]
     assert {line.mark for line in lines} < set(SIGNS)
@@ -70,7 +70,7 @@ def test_each_code_stands_where_it_was_said_first() -> None:
     ]
     assert [line.text for line in observe(spoken, count=estimate)] == [
         "user: Where is A-17?",
-        "tool find ×1 (B-18)",
+        "tool find ×1 → {} (B-18)",
         "assistant: Here is a list: (C-19)",
     ]
 
@@ -89,9 +89,26 @@ def test_codes_outlast_what_was_said_around_them() -> None:
     assert "A-39" in " ".join(line.text for line in shorter)
 
 
+def test_rules_wishes_and_files_outlast_what_is_said_around_them() -> None:
+    spoken = [
+        slot(0, "user", "Good day. Never deploy on a Friday."),
+        slot(1, "assistant", "", tools=("write",), arguments=("src/main.py",)),
+        slot(2, "tool", "ok"),
+        slot(3, "user", "I prefer the cottage."),
+        slot(4, "user", "Thanks!"),
+        *(slot(n, "user", f"{'It rained on the hills. ' * 6}") for n in range(5, 60)),
+    ]
+    lines = reflect(observe(spoken, count=estimate), tokens=90, count=estimate)
+    text = written(lines)
+    for kept in ("Never deploy on a Friday.", "I prefer the cottage.", "src/main.py"):
+        assert kept in text
+    assert "Good day" not in text
+    assert estimate(text) <= 90
+
+
 def test_tools_that_nobody_called_are_counted() -> None:
     (line,) = observe([slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate)
-    assert line.text == "tool ×2"
+    assert line.text == "tool ×2 → b"
 
 
 @given(THREADS)

@@ -142,7 +142,7 @@ def test_what_is_folded_may_keep_its_newest_codes() -> None:
         "[2 messages condensed, 0–1] B-18 A-17",
         "C-19",
     ]
-    again = folded([*made, found[0]], 30, count=estimate, codes=3)
+    again = folded([*made, found[0]], 25, count=estimate, codes=3)
     assert again[0].text == "[3 messages condensed, 0–2] B-18 C-19 A-17"
     assert lines.read(written(again)) == again
 
@@ -150,23 +150,20 @@ def test_what_is_folded_may_keep_its_newest_codes() -> None:
 @given(logs(whole=True), st.integers(0, 200))
 def test_provenance_complete(found: list[Line], tokens: int) -> None:
     kept = folded(found, tokens, count=estimate, codes=2)
-    assert slots(kept) == slots(found)
+    assert slots(kept) >= slots(found)
     assert len(kept) <= 1 or estimate(written(kept)) <= tokens
     made = folded(found, tokens, count=estimate)
-    assert slots(made) == slots(found)
+    assert slots(made) >= slots(found)
     assert len(made) <= 1 or estimate(written(made)) <= tokens
     assert folded(made, tokens, count=estimate) == made
 
 
-def test_slots_of_no_line_are_covered_only_where_it_would_not_fit() -> None:
-    found = [line._replace(first=3 * line.first) for line in numbered("low", "low")]
-    found = [line._replace(end=line.first + 1) for line in found]
-    apart, together = (
-        [line.text for line in folded(found, tokens, count=estimate)]
-        for tokens in (60, 20)
-    )
-    assert apart == ["[1 message condensed, 0]", "[1 message condensed, 3]"]
-    assert together == ["[4 messages condensed, 0–3]"]
+def test_folded_lines_are_one_wherever_they_stood() -> None:
+    found = numbered("low", "critical", "low")
+    assert [line.text[:30] for line in folded(found, 110, count=estimate)] == [
+        "[2 messages condensed, 0–2]",
+        found[1].text[:30],
+    ]
 
 
 @given(logs(), st.integers(0, 200))
