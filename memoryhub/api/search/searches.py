@@ -220,8 +220,8 @@ class FoundOut(Out):
     items: list[HitOut]
     total: int = Field(description="Matches in all.")
     reason: Reason | None = Field(description="Why there are none.")
-    degraded: list[Literal["indexing", "phrases", "vectors"]] = Field(
-        description="What the answer lacks: not all is indexed yet, or was opened."
+    degraded: list[Literal["indexing", "phrases", "matches", "vectors"]] = Field(
+        description="What it lacks: not all is indexed, or looked at."
     )
     searched: int | None = Field(None, description="With `explain`: records looked at.")
     cut: list[CutTermOut] | None = Field(None, description="With `explain` only.")

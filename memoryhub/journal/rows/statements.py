@@ -6,6 +6,7 @@ costs more than sealing and chaining the event. Columns still come from the mode
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -24,6 +25,7 @@ from memoryhub.journal.rows.rows import (
     SlotRow,
     TurnRow,
 )
+from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
@@ -35,6 +37,20 @@ from memoryhub.models.working_memory import DueValue
 
 #: Of threads `t`.
 _OPEN_HOME = f't."home" AND t."status" = \'{Thread.Status.OPEN.value}\''
+#: What of an assertion its timeline is derived by; times last.
+TIMELINE_COLUMNS = (
+    "timeline",
+    "cardinality",
+    "seq",
+    "value",
+    "confidence",
+    "many",
+    "origin",
+    "retracted_seq",
+    "wrong",
+    "valid_from",
+    "valid_until",
+)
 Values = Sequence[Any]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -329,6 +345,26 @@ def select_learnt(
     )
     found = [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
     return [each for each in found if each[:2] in records]
+
+
+def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
+    """Return TIMELINE_COLUMNS of all rows of the timelines that assertions are of.
+
+    By timeline and seq; `seqs` are of the home thread.
+    """
+    postgres, table = _postgres(), f'"{Assertion._meta.db_table}"'
+    chosen = "= ANY(%s)" if postgres else "IN (SELECT value FROM json_each(%s))"
+    rows = _select(
+        f"SELECT {', '.join(TIMELINE_COLUMNS)} FROM {table} "  # noqa: S608 # models' own names
+        f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
+        f'WHERE "thread_id" = %s AND "seq" {chosen} AND "cardinality" IS NULL) '
+        'ORDER BY "timeline", "seq"',
+        [_uuid(home), _uuid(home), [*seqs] if postgres else json.dumps([*seqs])],
+    )
+    return [
+        (*row, begin and _as_time(begin), end and _as_time(end))
+        for *row, begin, end in rows
+    ]
 
 
 def select_project_state(project: UUID) -> str:

@@ -8,7 +8,7 @@ half-open, and an end of None is none. For n assertions it takes n log n steps.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import chain, pairwise
@@ -178,6 +178,81 @@ def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
         for fact in _facts_of(by_value.get(value, ()), each)
     ]
     return sorted(found, key=lambda fact: (fact.begin, fact.seq))
+
+
+def iter_holding(
+    living: Sequence[Assertion], values: Cardinality, at: datetime
+) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
+    """Yield the facts that hold at an instant, each with what it rests on.
+
+    Those of `facts` that hold then; linear in the assertions, however many values
+    came one after the other.
+    """
+    by_value: dict[bytes, list[Assertion]] = {}
+    for each in living:
+        by_value.setdefault(each.value, []).append(each)
+    if values == "single" and len(by_value) > 1:
+        found = _holding_run(living, at)
+        if found is not None:
+            run, closed_by = found
+            own = by_value[run.value]
+            closing = _closing(own).get((run.value, run.end), closed_by)
+            yield from _resting([run], own, {run.end: closing})
+        return
+    for own in by_value.values():
+        if len(own) == 1:
+            fact = _only(*own)
+            if fact.holds(at):
+                yield fact, own
+            continue
+        runs = [*_single(sorted(_spans(own)))]
+        held = [run for run in runs if run.begin <= at < run.end]
+        closed = {end: seq for (_, end), seq in _closing(own).items()}
+        yield from _resting(held, own, closed)
+
+
+def _resting(
+    runs: Sequence[_Run],
+    own: Sequence[Assertion],
+    closing: Mapping[datetime | None, int | None],
+) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
+    """Yield runs of one value as facts, with those of its assertions they rest on."""
+    spans = spans_of(own)
+    (sorted_own,) = spans.values()
+    for each in _facts_of(runs, sorted_own):
+        fact = each._replace(closed_by=closing.get(each.end))
+        yield fact, supports(fact, spans)
+
+
+def _holding_run(
+    living: Sequence[Assertion], at: datetime
+) -> tuple[_Run, int | None] | None:
+    """Return the run that holds at an instant, and what takes its place.
+
+    Of one value at a time. Another value holds at `since`, before the run begins: from
+    then on only those spans count that are not over, and none that stands behind one
+    which never ends.
+    """
+    spans = [*_spans(living)]
+    holding = max((s for s in spans if s.begin <= at < s.end), default=None)
+    if holding is None:
+        return None
+    value, tops = holding.value, dict[datetime, _Span]()
+    for span in spans:
+        top = tops.get(span.begin)
+        if top is None or top.seq < span.seq:
+            tops[span.begin] = span
+    since = max(
+        (begin for begin, s in tops.items() if s.value != value and begin <= at),
+        default=None,
+    )
+    if since is not None:
+        endless = (s for s in spans if s.end == _NEVER and s.begin <= since)
+        first = max(endless, default=None)
+        spans = [s for s in spans if s.end > since and (first is None or not s < first)]
+    runs = [*_single(sorted(spans))]
+    run = next(each for each in runs if each.begin <= at < each.end)
+    return run, _replacing(runs).get((value, run.end))
 
 
 def _only(one: Assertion) -> Fact:

@@ -43,7 +43,7 @@ STEM_WEIGHT = 0.8
 NEAR = (0.6, 0.4, 0.2)
 #: Microseconds of silence that end a sitting: beyond, nothing is near.
 SITTING = 3_600_000_000
-#: Records that are put in order at most.
+#: Records that are put in order, unless more are asked for.
 MOST = 5_000
 
 
@@ -94,7 +94,7 @@ class Ranked:
 
     places: Numbers
     scores: Numbers
-    #: How many there are, of which `places` are the first 5,000.
+    #: How many there are, of which `places` are the first.
     total: int
     #: Records that the search ranged over.
     ranged: int
@@ -116,8 +116,10 @@ class Ranked:
         )
 
 
-def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked:
-    """Find what a query asks for, and put it in order.
+def rank(
+    index: Index, query: SearchQuery, scope: Scope, order: Order, most: int = MOST
+) -> Ranked:
+    """Find what a query asks for, and put the first `most` in order.
 
     `best` takes records with any of the words, the heaviest first; of equal ones that
     with more of its own, then the newer. The others take records with all words, by
@@ -139,7 +141,7 @@ def rank(index: Index, query: SearchQuery, scope: Scope, order: Order) -> Ranked
     places = np.flatnonzero(candidates & let)
     if not len(places):
         return _none(ranged, cut=tuple(cut), reason="no_match")
-    ordered = _ordered(index, places, scores, own, order)
+    ordered = _ordered(index, places, scores, own, order, most=most)
     return Ranked(
         places=ordered,
         scores=scores[ordered],
@@ -390,14 +392,20 @@ def _neighbours(index: Index, seen: Numbers) -> tuple[Numbers, list[Numbers]]:
 
 
 def _ordered(
-    index: Index, places: Numbers, scores: Numbers, own: Numbers, order: Order
+    index: Index,
+    places: Numbers,
+    scores: Numbers,
+    own: Numbers,
+    order: Order,
+    *,
+    most: int,
 ) -> Numbers:
-    """The first 5,000 of these in order."""
+    """The first `most` of these in order."""
     records = index.records
     time, seq = records["time"][places], records["seq"][places]
     key = {"best": -scores[places], "first": time, "newest": -time}[order]
-    if len(places) > MOST:
-        last = np.partition(key, MOST - 1)[MOST - 1]
+    if len(places) > most:
+        last = np.partition(key, most - 1)[most - 1]
         kept = np.flatnonzero(key <= last)
         places, key, time, seq = places[kept], key[kept], time[kept], seq[kept]
     later = 1 if order == "first" else -1
@@ -406,4 +414,4 @@ def _ordered(
     at = threads[records["thread"][places]]
     keys = (at, later * seq, later * time, -own[places], key)
     ordered: Numbers = places[np.lexsort(keys if order == "best" else (*keys[:3], key))]
-    return ordered[:MOST]
+    return ordered[:most]

@@ -5,7 +5,7 @@ Opens nothing: what the rows say is enough to derive by.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +14,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.knowledge import assertion_rows
+from memoryhub.journal.rows.statements import TIMELINE_COLUMNS
 from memoryhub.kernel.knowledge import derivation
 from memoryhub.kernel.knowledge.derivation import (
     Assertion,
@@ -33,19 +35,6 @@ from memoryhub.vault.keys import keys
 AT_ONCE = 50
 #: Rows fetched at once where all of a subject's are looked at.
 CHUNK = 2_000
-_COLUMNS = (
-    "timeline",
-    "cardinality",
-    "origin",
-    "seq",
-    "value",
-    "valid_from",
-    "valid_until",
-    "confidence",
-    "many",
-    "retracted_seq",
-    "wrong",
-)
 
 
 @dataclass(frozen=True)
@@ -85,6 +74,10 @@ class Timeline:
     @cached_property
     def facts(self) -> list[Fact]:
         return derivation.facts(self.living, self.cardinality)
+
+    def iter_holding(self, at: datetime) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
+        """Yield the facts that hold at an instant, each with what it rests on."""
+        return derivation.iter_holding(self.living, self.cardinality, at)
 
     def retracting(self, seqs: Collection[int], *, wrong: bool) -> Timeline:
         """Return it as it would be without these assertions."""
@@ -162,11 +155,7 @@ def iter_timelines(
     digests = rows.filter(timeline__gte=since).order_by("timeline")
     while True:
         batch = [*digests.values_list("timeline", flat=True).distinct()[:AT_ONCE]]
-        found: dict[bytes, list[dict[str, Any]]] = {bytes(each): [] for each in batch}
-        for row in _values(rows.filter(timeline__in=batch)):
-            found[bytes(row["timeline"])].append(row)
-        for digest, of in found.items():
-            yield _timeline(digest, of, known_at)
+        yield from _by_timeline(_values(rows.filter(timeline__in=batch)), known_at)
         if len(batch) < AT_ONCE:
             return
         digests = rows.filter(timeline__gt=batch[-1]).order_by("timeline")
@@ -175,21 +164,28 @@ def iter_timelines(
 def timelines_of(
     home: Thread, seqs: Collection[int], *, known_at: int | None = None
 ) -> dict[int, Timeline]:
-    """Return the timelines of assertions, by their seqs. Three queries for AT_ONCE."""
-    rows = Row.objects.filter(thread=home)
-    of = rows.filter(seq__in=[*seqs], cardinality=None)
-    digests = {seq: bytes(each) for seq, each in of.values_list("seq", "timeline")}
-    chosen = rows.filter(timeline__in={*digests.values()})
-    found = iter_timelines(chosen, known_at=known_at) if digests else ()
-    by_digest = {each.digest: each for each in found}
-    return {seq: by_digest[digest] for seq, digest in digests.items()}
+    """Return the timelines of assertions, by their seqs. One query."""
+    wanted = {*seqs}
+    return {
+        each.seq: timeline
+        for timeline in list_timelines_of(home, wanted, known_at=known_at)
+        for each in timeline.assertions
+        if each.seq in wanted
+    }
+
+
+def list_timelines_of(
+    home: Thread, seqs: Collection[int], *, known_at: int | None = None
+) -> list[Timeline]:
+    """Return the timelines that assertions are of, each once. One query."""
+    rows = statements.select_timelines(home.id, seqs) if seqs else []
+    return [*_by_timeline(rows, known_at)]
 
 
 def iter_all(home: Thread) -> Iterator[Timeline]:
     """Yield all timelines of a home thread as they are known now. One query."""
     rows = _values(rows_of(home)).iterator(chunk_size=CHUNK)
-    for digest, of in groupby(rows, key=lambda row: bytes(row["timeline"])):
-        yield _timeline(digest, [*of], None)
+    yield from _by_timeline(rows, None)
 
 
 def find_timeline(
@@ -201,36 +197,40 @@ def find_timeline(
     digest = of.first()
     if digest is None:
         return None
-    found = [*_values(rows.filter(timeline=digest))]
-    return _timeline(bytes(digest), found, known_at)
+    found = _values(rows.filter(timeline=digest))
+    return next(_by_timeline(found, known_at))
 
 
-def _values(rows: QuerySet[Row]) -> QuerySet[Row, dict[str, Any]]:
-    found: QuerySet[Row, dict[str, Any]] = rows.values(*_COLUMNS)
+def _values(rows: QuerySet[Row]) -> QuerySet[Row, tuple[Any, ...]]:
+    found: QuerySet[Row, tuple[Any, ...]] = rows.values_list(*TIMELINE_COLUMNS)
     return found.order_by("timeline", "seq")
 
 
-def _timeline(
-    digest: bytes, rows: Sequence[dict[str, Any]], known_at: int | None
-) -> Timeline:
-    claims = [row for row in rows if row["cardinality"] is None]
-    words = [row for row in rows if row["cardinality"] is not None]
-    return Timeline(
-        digest,
-        tuple(
-            Assertion(
-                seq=row["seq"],
-                value=bytes(row["value"]),
-                valid_from=row["valid_from"],
-                valid_until=row["valid_until"],
-                confidence=row["confidence"],
-                many=row["many"],
-                by_model=row["origin"] == "model",
-                retracted_seq=row["retracted_seq"],
-                wrong=row["wrong"],
-            )
-            for row in claims
-        ),
-        tuple(Configured(row["seq"], row["cardinality"] or None) for row in words),
-        known_at,
+def _by_timeline(
+    rows: Iterable[tuple[Any, ...]], known_at: int | None
+) -> Iterator[Timeline]:
+    """Yield the timelines of rows that are in their order."""
+    for digest, of in groupby(rows, key=lambda row: bytes(row[0])):
+        claims, words = list[Assertion](), list[Configured]()
+        for row in of:
+            _, cardinality, seq, *_ = row
+            if cardinality is None:
+                claims.append(_assertion(row))
+            else:
+                words.append(Configured(seq, cardinality or None))
+        yield Timeline(digest, tuple(claims), tuple(words), known_at)
+
+
+def _assertion(row: tuple[Any, ...]) -> Assertion:
+    _, _, seq, value, sure, many, origin, retracted, wrong, begin, end = row
+    return Assertion(
+        seq,
+        bytes(value),
+        begin,
+        end,
+        confidence=sure,
+        many=bool(many),
+        by_model=origin == "model",
+        retracted_seq=retracted,
+        wrong=bool(wrong),
     )

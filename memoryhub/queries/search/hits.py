@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from itertools import islice
+from typing import Literal, NamedTuple
 from uuid import UUID
+
+import numpy as np
 
 from memoryhub.journal.log import log
 from memoryhub.kernel.knowledge.derivation import Fact
@@ -26,15 +29,16 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
-from memoryhub.queries.knowledge.standing import FoundFact
+from memoryhub.queries.knowledge.standing import FactKey, FoundFact
 
 assert FactAsserted.searched is not None
 FACT = FactAsserted.searched.kind
 #: Records opened in one statement.
 CHUNK = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Why what the index has is no hit: its text is gone, or it is not what was asked for.
-Missed = Literal["erased", "no_match"]
+#: Why an indexed record is no hit: erased since, the phrase does not occur, or, while
+#: unopened, its fact does not hold or is told already.
+Missed = Literal["erased", "no_match", "untold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +84,17 @@ def iter_hits(
 ) -> Iterator[Hit | Missed]:
     """Yield what was found in order, or why it is no hit: for lack of a phrase, too.
 
-    With `where` facts are told, each once, as far as it lets them by. `threads` come
-    with their subject. One query for 100, and those of facts among them.
+    With `where` facts are told, each once, as far as it lets them by; no other is
+    opened. `threads` come with their subject. One query for 100, and those of facts.
     """
-    seen = set[tuple[bytes, int]]()
-    for start in range(0, len(ranked.places), CHUNK):
-        places = [int(each) for each in ranked.places[start : start + CHUNK]]
-        rows = _rows(index, places)
-        facts = _facts(rows.values(), threads, where)
-        for at, place in enumerate(places, start):
+    told = set[FactKey]()
+    places = _iter_places(index, ranked, threads, where, told)
+    while batch := [*islice(places, CHUNK)]:
+        rows = _rows(index, [each.place for each in batch if not each.untold])
+        for at, place, fact, untold in batch:
+            if untold or (fact and fact.key in told):
+                yield "untold"
+                continue
             thread = threads[index.threads[int(index.records["thread"][place])]]
             row = rows.get((thread.id, int(index.records["seq"][place])))
             text = None if row is None else _text(thread, row)
@@ -99,16 +105,54 @@ def iter_hits(
                 yield "no_match"
                 continue
             hit = _hit(index, ranked, at, thread, text)
-            if where is None or hit.kind != FACT:
-                yield hit
-                continue
-            fact = facts.get(row.seq)
-            yield (
-                "no_match"
-                if fact is None or fact.key in seen
-                else _telling(hit, fact.fact, text[1])
-            )
-            seen |= {fact.key} if fact else set()
+            if fact is not None:
+                told.add(fact.key)
+                hit = _telling(hit, fact.fact, text[1])
+            yield hit
+
+
+class _Candidate(NamedTuple):
+    """A record that was found, before it is opened."""
+
+    #: Its number in the order, and in the index.
+    at: int
+    place: int
+    fact: FoundFact | None = None
+    #: It is of a fact that is not told, or is told already.
+    untold: bool = False
+
+
+def _iter_places(
+    index: Index,
+    ranked: Ranked,
+    threads: Mapping[UUID, Thread],
+    where: FactFilter | None,
+    told: Collection[FactKey],
+) -> Iterator[_Candidate]:
+    """Yield what was found in order, with its fact.
+
+    Facts are asked for ahead, more the more of them are not told: timelines with a
+    thousand old values take few queries, and a current value takes one.
+    """
+    found = index.records[ranked.places]
+    places, seqs = ranked.places.tolist(), found["seq"].tolist()
+    asserted = np.zeros(len(places), bool)
+    if where is not None and FACT in index.names:
+        asserted = found["kind"] == index.names.index(FACT)
+    facts, ahead = dict[int, FoundFact | None](), CHUNK
+    for at, (place, seq) in enumerate(zip(places, seqs, strict=True)):
+        if where is None or not asserted[at]:
+            yield _Candidate(at, place)
+            continue
+        if seq not in facts:
+            home = threads[index.threads[int(found["thread"][at])]]
+            coming = islice(np.flatnonzero(asserted[at:]), ahead)
+            asked = [seqs[at + int(n)] for n in coming]
+            new = [each for each in asked if each not in facts]
+            facts |= standing.facts_of(home, new, where)
+            ahead *= 2
+        fact = facts[seq]
+        yield _Candidate(at, place, fact, fact is None or fact.key in told)
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
@@ -125,17 +169,6 @@ def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
     payload = log.open_payload(thread.subject, thread.project_id, row)
     text = None if payload is None else contents.text_of(event, payload)
     return None if text is None else (event, text)
-
-
-def _facts(
-    rows: Iterable[Event], threads: Mapping[UUID, Thread], where: FactFilter | None
-) -> Mapping[int, FoundFact]:
-    """By seq in the home thread, the facts of those assertions that `where` lets by."""
-    found = [row for row in rows if row.type == FactAsserted.event_type]
-    if where is None or not found:
-        return {}
-    home = threads[found[0].thread_id]
-    return standing.facts_of(home, [row.seq for row in found], where)
 
 
 def _telling(hit: Hit, fact: Fact, text: str) -> Hit:

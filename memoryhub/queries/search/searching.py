@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
@@ -36,6 +35,8 @@ KINDS = (*dict.fromkeys(_DECLARED), BLOCK, OBSERVATION)
 FETCHED = frozenset({"message", "page", OBSERVATION})
 #: Records that are opened for one answer, when a phrase is to be found in them.
 OPENED = 1_000
+#: Matches that are put in order where facts are told: most may be old values.
+ORDERED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,8 @@ class SearchResult:
     #: Why there are none.
     reason: Reason | None = None
     #: What the answer lacks: `indexing` while not all records can be found yet,
-    #: `phrases` when not all candidates of a phrase were opened.
+    #: `phrases` when not all candidates of a phrase were opened, `matches` when there
+    #: are fewer hits than asked for and not all matches were looked at.
     degraded: tuple[str, ...] = ()
     #: Words that did not count.
     cut: tuple[CutTerm, ...] = field(default=())
@@ -218,13 +220,14 @@ def _search(
     if scope.lineage:
         gone = [*_erased(index, scope), *without]
         scope = replace(scope, gone=named(gone).spans)
-    ranked = ranking.rank(index, request.query, scope, request.order)
+    # What a thread's journal has of facts stays as it was asserted.
+    facts = None if scope.lineage else request.where
+    most = ranking.MOST if facts is None else ORDERED
+    ranked = ranking.rank(index, request.query, scope, request.order, most)
     degraded = () if caught.complete else ("indexing",)
     found = SearchResult(
         searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
     )
-    # What a thread's journal has of facts stays as it was asserted.
-    facts = None if scope.lineage else request.where
     every = iter_hits(index, ranked, request.query, threads, facts)
     return _opened(every, ranked, request, threads, found)
 
@@ -239,15 +242,19 @@ def _opened(
     """With what was found, checked: with a phrase all that may hold it is opened."""
     phrases = bool(request.query.phrases)
     hits, dropped, opened = list[Hit](), list[Missed](), 0
-    for hit in islice(every, OPENED):
-        opened += 1
+    for hit in every:
+        opened += hit != "untold"
         if isinstance(hit, Hit):
             hits.append(hit)
         else:
             dropped.append(hit)
-        if len(hits) >= request.limit and not phrases:
+        enough = len(hits) >= request.limit and not phrases
+        if enough or opened >= OPENED:
             break
-    unopened = phrases and opened < ranked.total
+    looked = len(hits) + len(dropped)
+    lacking: tuple[str, ...] = ()
+    if looked < ranked.total and (phrases or len(hits) < request.limit):
+        lacking = ("phrases" if phrases else "matches",)
     total = len(hits) if phrases else ranked.total - len(dropped)
     reason: Reason | None = found.reason
     if ranked.total and not hits:
@@ -258,7 +265,7 @@ def _opened(
         items=_marked(hits[: request.limit], request.where, threads),
         total=total,
         reason=reason,
-        degraded=(*found.degraded, "phrases") if unopened else found.degraded,
+        degraded=(*found.degraded, *lacking),
     )
 
 

@@ -14,6 +14,7 @@ from memoryhub.kernel.knowledge.derivation import (
     Fact,
     cardinality,
     facts,
+    iter_holding,
     live,
     outdated,
     spans_of,
@@ -93,9 +94,12 @@ def check(chance: random.Random) -> None:
     of: Cardinality = chance.choice(["single", "multi"])
     living = live(sample(chance))
     found = facts(living, of)
+    resting_on = spans_of(living)
     for half in range(-1, 50):
         instant = day(0) + half * DAY / 2
         holding = [fact for fact in found if fact.holds(instant)]
+        told = [(fact, supports(fact, resting_on)) for fact in holding]
+        assert sorted(iter_holding(living, of, instant)) == sorted(told)
         assert {fact.value for fact in holding} == at(living, of, instant)
         assert len(holding) == len({fact.value for fact in holding})
     for fact in found:

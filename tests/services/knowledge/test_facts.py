@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts as known
 from memoryhub.queries.knowledge.facts import FactFilter
-from memoryhub.queries.search import searching
+from memoryhub.queries.search import hits, searching
 from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import restrictions, subjects
@@ -292,3 +293,35 @@ def test_what_no_longer_holds_is_no_erased_hit(agent: Agent, ann: Subject) -> No
     where = FactFilter(valid_at=day(9))
     found = searching.recall(ann, replace(SearchRequest.parse("OSL"), where=where))
     assert (found.items, found.reason) == ((), "no_match")
+
+
+def test_a_current_fact_is_found_behind_more_old_values_than_are_opened(
+    agent: Agent,
+    ann: Subject,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_max_num_queries: Any,
+) -> None:
+    """Whatever matches better: one query for its timeline, and only it is opened."""
+    monkeypatch.setattr(searching, "OPENED", 3)
+    monkeypatch.setattr(hits, "CHUNK", 2)
+    say(agent, ann, *(claim(f"airport {n}", n) for n in range(40)))
+    now = say(agent, ann, claim("Bergen Flesland, by the sea", 50)).seq
+    where = FactFilter(valid_at=day(99))
+    request = replace(SearchRequest.parse("airport"), where=where)
+    searching.recall(ann, request)
+    with django_assert_max_num_queries(3):
+        result = searching.recall(ann, request)
+    assert [hit.seq for hit in result.items] == [now]
+    assert (result.total, result.degraded) == (1, ())
+
+
+def test_recall_says_that_not_all_matches_were_looked_at(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "OPENED", 3)
+    say(agent, ann, *(claim("BGO", 0, predicate=f"airport {n}") for n in range(4)))
+    request = SearchRequest.parse("airport")
+    for limit, degraded in ((3, ()), (4, ("matches",))):
+        asked = replace(request, where=FactFilter(valid_at=day(9)), limit=limit)
+        found = searching.recall(ann, asked)
+        assert (len(found.items), found.degraded) == (3, degraded)
