@@ -156,6 +156,8 @@ def _iter_places(
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
+    if not places:
+        return {}
     at = [
         (index.threads[int(row["thread"])], int(row["seq"]))
         for row in index.records[places]
