@@ -20,19 +20,15 @@ from memoryhub.kernel.formats.transcripts import (
     Options,
     Run,
     Thread,
-    code_of,
     read_message,
     require_thread_name,
 )
 from memoryhub.kernel.messages.reading import ROLES
 from memoryhub.kernel.state.state import Scope
-from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.kernel.text.times import YEARS
 
 LIMITS = format_runs.LIMITS
 MAPPING = "mapping"
-_CONTENTS = frozenset({MAPPING})
 #: Members of a message's content that are its words, in the order they are read.
 _WORDS = ("name", "title", "text", "result", "content", "url", "user_profile",
           "user_instructions")  # fmt: skip
@@ -44,30 +40,22 @@ _EVERYBODY = (None, "", "all")
 
 def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
     """Yield a Run for each conversation, unless it or any message of it is bad."""
-    return format_runs.read_each(found, lambda record: _read(record, options))
+    return format_runs.read_conversations(
+        found, MAPPING, lambda record, value: _build_run(record, value, options)
+    )
 
 
-def _read(record: Record, options: Options) -> Run | Bad:
-    try:
-        value = strict_json.parse(record.raw, LIMITS, contents=_CONTENTS)
-        nodes = _branch(value)
-        thread = _thread(record, value, options)
-        messages = tuple(_messages(nodes, thread))
-        if not messages:
-            raise InvalidError(code="value", loc=MAPPING)
-    except JsonRefusedError as refusal:
-        final = refusal.code == "invalid_json"
-        where = refusal.offset or 0
-        return record.bad(refusal.code, where, run=record.index, final=final)
-    except InvalidError as refusal:
-        return record.bad(code_of(refusal), run=record.index)
+def _build_run(record: Record, value: dict[str, Any], options: Options) -> Run:
+    nodes = _branch(value)
+    thread = _thread(record, value, options)
+    messages = tuple(_messages(nodes, thread))
+    if not messages:
+        raise InvalidError(code="value", loc=MAPPING)
     return Run(thread=thread, messages=messages, index=record.index, place=record.place)
 
 
-def _branch(conversation: Any) -> list[dict[str, Any]]:
+def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     """The messages from the root to the current node, or to the newest leaf."""
-    if not isinstance(conversation, dict):
-        raise InvalidError(code="object_expected")
     mapping = conversation.get(MAPPING)
     if not isinstance(mapping, dict):
         raise InvalidError(code="missing", loc=MAPPING)

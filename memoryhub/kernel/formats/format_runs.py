@@ -46,8 +46,36 @@ def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
     return read_each(found, lambda record: _read(record, options))
 
 
+def read_conversations(
+    found: Iterator[Record | Bad],
+    member: str,
+    build: Callable[[Record, Any], Run | None],
+) -> Iterator[Item]:
+    """Yield a Run for each conversation of an export whose messages `member` holds.
+
+    `build` returns None for one in which nobody said anything.
+    """
+    return read_each(found, lambda record: _read_conversation(record, member, build))
+
+
+def _read_conversation(
+    record: Record, member: str, build: Callable[[Record, Any], Run | None]
+) -> Run | Bad | None:
+    try:
+        value = strict_json.parse(record.raw, LIMITS, contents=frozenset({member}))
+        if not isinstance(value, dict):
+            raise InvalidError(code="object_expected")
+        return build(record, value)
+    except JsonRefusedError as refusal:
+        final = refusal.code == "invalid_json"
+        where = refusal.offset or 0
+        return record.bad(refusal.code, where, run=record.index, final=final)
+    except InvalidError as refusal:
+        return record.bad(code_of(refusal), run=record.index)
+
+
 def read_each(
-    found: Iterator[Record | Bad], read_one: Callable[[Record], Run | Bad]
+    found: Iterator[Record | Bad], read_one: Callable[[Record], Run | Bad | None]
 ) -> Iterator[Item]:
     """Yield what `read_one` makes of each record; of two equal runs the first."""
     seen: set[str] = set()
@@ -61,7 +89,8 @@ def read_each(
                 run = record.bad("duplicate_run", run=record.index)
             else:
                 seen.add(run.thread.name)
-        yield run
+        if run is not None:
+            yield run
 
 
 def _read(record: Record, options: Options) -> Run | Bad:

@@ -16,6 +16,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import (
     format_chat,
     format_chatgpt,
+    format_claude,
     format_claude_code,
     format_codex,
     format_runs,
@@ -138,6 +139,13 @@ FORMATS: dict[str, Format] = {
         read=format_chatgpt.read,
         first_byte=b"[",
         fits=_has(format_chatgpt.MAPPING),
+    ),
+    "claude": Format(
+        cut=records.cut_array,
+        limits=format_claude.LIMITS,
+        read=format_claude.read,
+        first_byte=b"[",
+        fits=_has(format_claude.MESSAGES),
     ),
     "claude-code": Format(
         cut=records.cut_lines,

@@ -34,7 +34,9 @@ Role = Literal["user", "assistant", "tool", "system"]
 CloseReason = Literal["completed", "failed", "cancelled", "archived"]
 LabelValue = bool | int | float | Name
 #: Whose file a recorded run is from.
-RunFormat = Literal["runs", "chat", "tuning", "chatgpt", "claude-code", "codex"]
+RunFormat = Literal[
+    "runs", "chat", "tuning", "chatgpt", "claude", "claude-code", "codex"
+]
 
 
 class Label(Body):

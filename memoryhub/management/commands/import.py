@@ -43,7 +43,10 @@ chat         JSON Lines, each line a message: role, content and the like; thread
 tuning       lines for fine-tuning, each a thread: messages, and what stands beside
 chatgpt      conversations.json of ChatGPT's export; of each the branch that is
              current, without thoughts, with a line for each picture
-claude-code  a session file of Claude Code: its messages, without what is between
+claude       conversations.json of Claude's export; of each the branch that is
+             current, without thoughts, with the text of what was attached
+claude-code  a session file of Claude Code: its messages, each once, without what is
+             between and what the program itself put into the user's mouth
 codex        a session file (rollout) of Codex: its items, without what is between
 
 A tool whose name can't be a sender's is mended there, and kept in the message.

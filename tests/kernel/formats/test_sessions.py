@@ -1,4 +1,4 @@
-"""Files of other programs: ChatGPT, fine-tuning, Claude Code, Codex."""
+"""Files of other programs: ChatGPT, Claude, fine-tuning, Claude Code, Codex."""
 
 from __future__ import annotations
 
@@ -129,6 +129,98 @@ def test_a_tree_that_is_none_is_bad(mapping: Any) -> None:
     assert isinstance(found, Bad)
 
 
+# Claude
+
+
+def claude(sender: str, *blocks: Any, name: str = "m", **more: Any) -> dict[str, Any]:
+    return {"uuid": name, "sender": sender, "text": "", "content": blocks} | more
+
+
+def exported(*sent: Any, **more: Any) -> str:
+    tides = {"uuid": "tides-1", "name": "Tides", "chat_messages": sent}
+    return json.dumps([{"uuid": "empty", "chat_messages": []}, tides | more])
+
+
+def test_claude_s_conversation_is_its_words_results_and_attachments() -> None:
+    table = {"file_name": "table.txt", "extracted_content": "low 09:00"}
+    said = {"type": "text", "text": "When?", "citations": [], "start_timestamp": AT}
+    use = {"type": "tool_use", "name": "look", "input": {}, "message": "Looking"}
+    gave = {"type": "text", "text": "09:00", "uuid": "x"}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [gave]}
+    name, (run,) = read(
+        exported(
+            claude(
+                "human",
+                said,
+                attachments=[table],
+                files=[{"file_name": "bay.png"}],
+                created_at=AT,
+            ),
+            claude(
+                "assistant",
+                {"type": "thinking", "thinking": "hm"},
+                {**use, "id": "t1"},
+                {**result, "is_error": False, "integration_name": None},
+                {"type": "text", "text": "At nine."},
+                text="At nine.",
+            ),
+            claude("human", text="Thanks!"),
+            claude("assistant", {"type": "text", "text": " "}),
+        )
+    )
+    assert name == "claude"
+    assert isinstance(run, Run)
+    assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
+    assert [route(each) for each in run.messages] == [
+        "user>assistant", "assistant>tool:look*", "tool:look>assistant",
+        "assistant>user*", "user>assistant",
+    ]  # fmt: skip
+    asked, called, answered, *_ = (each.content["content"] for each in run.messages)
+    source = {"type": "text", "media_type": "text/plain", "data": "low 09:00"}
+    assert asked == [
+        {"type": "text", "text": "When?"},
+        {"type": "document", "source": source, "title": "table.txt"},
+        {"type": "text", "text": "[file bay.png]"},
+    ]
+    assert called == [{"type": "tool_use", "name": "look", "input": {}, "id": "t1"}]
+    assert answered == [
+        {**result, "content": [{"type": "text", "text": "09:00"}], "is_error": False}
+    ]
+    assert [each.content["content"] for each in run.messages[3:]] == [
+        "At nine.", "Thanks!",
+    ]  # fmt: skip
+    assert run.messages[0].agent_at == datetime(2026, 5, 1, 8, 0, 0, 250_000, UTC)
+
+
+@pytest.mark.parametrize("leaf", [{}, {"current_leaf_message_uuid": "b"}])
+def test_claude_s_current_branch_is_read(leaf: dict[str, str]) -> None:
+    sent = [
+        claude("human", name=name, text=name, parent_message_uuid=parent)
+        for name, parent in [("a", "0"), ("b", "a"), ("late", "a"), ("c", "late")]
+    ]
+    _, found = read(exported(*sent, **leaf))
+    said = [each.content["content"] for each in messages(found)]
+    assert said == (["a", "b"] if leaf else ["a", "late", "c"])
+
+
+def test_claude_s_circle_of_messages_ends() -> None:
+    circle = [
+        claude("human", name=name, text=name, parent_message_uuid=parent)
+        for name, parent in [("a", "b"), ("b", "a")]
+    ]
+    _, found = read(exported(*circle))
+    assert [each.content["content"] for each in messages(found)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(7, "missing"), ([7], "object_expected"), ([claude("bot", text="x")], "role")],
+)
+def test_claude_s_bad_conversation_is_bad(sent: Any, code: str) -> None:
+    _, found = read(json.dumps([{"chat_messages": sent}, {"chat_messages": []}]))
+    assert [each.code for each in found if isinstance(each, Bad)] == [code]
+
+
 # Claude Code
 
 
@@ -174,6 +266,29 @@ def test_a_session_of_claude_code_is_its_messages() -> None:
     assert names == ["acme:s-1"] * 5 + ["acme:s-1:a7"]
     _, found = read(lines(noted("user", ASKED)), source="s-1")
     assert [each.thread.name for each in found if isinstance(each, Line)] == ["s-1"]
+
+
+def test_repeated_line_of_claude_code_comes_once() -> None:
+    asked, said = noted("user", ASKED, uuid="u1"), noted("assistant", SAID, uuid="u2")
+    _, found = read(lines(asked, said, asked, said, noted("user", ASKED, uuid="u3")))
+    assert [each.content for each in messages(found)] == [ASKED, SAID, ASKED]
+
+
+def test_words_of_claude_code_itself_are_nobody_s() -> None:
+    result = {"type": "tool_result", "tool_use_id": "u1", "content": "a.txt"}
+    given = {"role": "user", "content": [result]}
+    _, found = read(
+        lines(
+            noted("user", ASKED),
+            noted("user", ASKED, isMeta=True),
+            noted("user", ASKED, isCompactSummary=True),
+            noted("user", given, isMeta=True),
+            noted("assistant", SAID, isApiErrorMessage=True),
+            noted("assistant", {**SAID, "model": "<synthetic>"}),
+            noted("assistant", SAID, isMeta=False),
+        )
+    )
+    assert [each.content for each in messages(found)] == [ASKED, given, SAID]
 
 
 def test_what_is_no_line_of_a_session_is_bad() -> None:

@@ -210,7 +210,7 @@ def test_a_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> N
     done = Imported(path, project="acme")
     assert done.code == 2
     assert "unknown_format" in done.err
-    assert "runs, chat, tuning, chatgpt, claude-code, codex" in done.err
+    assert "runs, chat, tuning, chatgpt, claude, claude-code, codex" in done.err
     assert CANARY not in done.err + done.out
     assert Thread.objects.count() == 0
 

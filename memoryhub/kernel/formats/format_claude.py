@@ -1,0 +1,164 @@
+"""The format `claude`: the conversations.json of Claude's export.
+
+Pure. A conversation is a list of messages, of which the branch that ends at the current
+leaf is read, as messages of Anthropic's: the results of tools, which the export has
+amid an answer, are messages of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from memoryhub.errors import InvalidError
+from memoryhub.kernel.formats import format_runs
+from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.transcripts import (
+    Calls,
+    Item,
+    Message,
+    Options,
+    Run,
+    Thread,
+    read_message,
+    require_thread_name,
+)
+from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.text import times
+
+LIMITS = format_runs.LIMITS
+MESSAGES = "chat_messages"
+_ROLES = {"human": "user", "assistant": "assistant"}
+#: What of a block a model takes; of a block of another type all that says something.
+_MEMBERS = {
+    "text": ("type", "text"),
+    "tool_use": ("type", "id", "name", "input"),
+    "tool_result": ("type", "tool_use_id", "name", "content", "is_error"),
+}
+_STAMPS = frozenset({"start_timestamp", "stop_timestamp"})
+#: What the model thought is no part of what it said, and what it had left is none.
+_UNSAID = frozenset({"thinking", "redacted_thinking", "token_budget"})
+_NOTHING = (None, "", [], {})
+
+Block = dict[str, Any]
+
+
+def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
+    """Yield a Run for each conversation with words in it, unless any of it is bad."""
+    return format_runs.read_conversations(
+        found, MESSAGES, lambda record, value: _build_run(record, value, options)
+    )
+
+
+def _build_run(record: Record, value: Block, options: Options) -> Run | None:
+    thread = _thread(record, value, options)
+    messages = tuple(_messages(_branch(value), thread))
+    if not messages:
+        return None
+    return Run(thread=thread, messages=messages, index=record.index, place=record.place)
+
+
+def _branch(conversation: Block) -> list[Block]:
+    """The messages from the first to the current leaf, or else to the newest one.
+
+    All of them where none names the one before it, as in older exports.
+    """
+    sent = conversation.get(MESSAGES)
+    if not isinstance(sent, list):
+        raise InvalidError(code="missing", loc=MESSAGES)
+    if not all(isinstance(each, dict) for each in sent):
+        raise InvalidError(code="object_expected", loc=MESSAGES)
+    by_id = {id_: each for each in sent if (id_ := _text(each, "uuid"))}
+    if not any(_text(each, "parent_message_uuid") in by_id for each in sent):
+        return sent
+    leaf = by_id.get(_text(conversation, "current_leaf_message_uuid"), sent[-1])
+    found, here = list[Block](), leaf
+    # A circle of messages comes to an end, too.
+    while here is not None and len(found) < len(sent):
+        found.append(here)
+        here = by_id.get(_text(here, "parent_message_uuid"))
+    return found[::-1]
+
+
+def _messages(sent: list[Block], thread: Thread) -> Iterator[Message]:
+    calls = Calls()
+    for each in sent:
+        role = _ROLES.get(_text(each, "sender"))
+        if role is None:
+            raise InvalidError(code="role", loc="sender")
+        whole = [*_blocks(each), *_attached(each)]
+        for answers, blocks in groupby(whole, key=_is_result):
+            content: Any = [*blocks]
+            if [block["type"] for block in content] == ["text"]:
+                content = content[0]["text"]
+            yield read_message(
+                {"role": "user" if answers else role, "content": content},
+                thread=thread.name,
+                calls=calls,
+                agent_at=times.instant(each.get("created_at")),
+            )
+
+
+def _is_result(block: Block) -> bool:
+    is_result: bool = block["type"] == "tool_result"
+    return is_result
+
+
+def _blocks(sent: Block) -> list[Block]:
+    """What was said, block by block; older exports have it as a text alone."""
+    blocks = [*filter(None, map(_block, _listed(sent, "content")))]
+    text = _text(sent, "text")
+    return blocks if blocks or not text.strip() else [{"type": "text", "text": text}]
+
+
+def _block(block: Any) -> Block | None:
+    """A block as a model takes it; None for what says nothing."""
+    kind = _text(block, "type")
+    if (
+        not kind
+        or kind in _UNSAID
+        or (kind == "text" and not _text(block, "text").strip())
+    ):
+        return None
+    names = _MEMBERS.get(kind, block.keys() - _STAMPS)
+    found = {n: v for n, v in block.items() if n in names and v not in _NOTHING}
+    if kind == "tool_use":
+        found.setdefault("input", {})
+    if isinstance(content := found.get("content"), list):
+        found["content"] = [*filter(None, map(_block, content))]
+    return found if len(found) > 1 or kind == "tool_result" else None
+
+
+def _attached(sent: Block) -> Iterator[Block]:
+    """The texts of what was attached, and a line for what lies elsewhere."""
+    for each in (*_listed(sent, "attachments"), *_listed(sent, "files")):
+        name, data = _text(each, "file_name"), _text(each, "extracted_content")
+        if data:
+            source = {"type": "text", "media_type": "text/plain", "data": data}
+            title = {"title": name} if name else {}
+            yield {"type": "document", "source": source, **title}
+        elif name:
+            yield {"type": "text", "text": f"[file {name}]"}
+
+
+def _listed(value: Block, name: str) -> list[Any]:
+    found = value.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _text(value: Any, name: str) -> str:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _thread(record: Record, value: Block, options: Options) -> Thread:
+    own, title = _text(value, "uuid") or record.index, _text(value, "name")
+    return Thread(
+        name=require_thread_name(f"{options.source}:{own}"),
+        user_id=options.user_id,
+        scope=Scope(agent_type=options.agent_type or options.source),
+        labels={"source": options.source, "format": "claude"},
+        format="claude",
+        info={"title": title} if title else None,
+    )
