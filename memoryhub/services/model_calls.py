@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 Message = dict[str, str]
+#: Of a useless answer, which its model is shown when it is asked again.
+QUOTED_BYTES: Final = 1_024
 
 
 class Reply(Protocol):
@@ -27,6 +29,15 @@ Ask = Callable[[Sequence[Message]], Reply]
 
 def message(role: str, text: str) -> Message:
     return {"role": role, "content": text}
+
+
+def quote_useless(text: str) -> Message:
+    """Return a model's useless answer as its own message: the first kilobyte of it.
+
+    An answer may be as long as the model can write, and is paid for once more.
+    """
+    cut = text.encode(errors="replace")[:QUOTED_BYTES].decode(errors="ignore")
+    return message("assistant", cut)
 
 
 def add_costs(before: float | None, more: float | None) -> float | None:

@@ -39,6 +39,7 @@ OBSERVATIONS = [
     _post("115.more", "value", lines=[_LINE] * 2_001),
     _line("115.long", "value", text="x" * 10_001),
     _line("115.empty", "value", text=""),
+    _line("115.unseen", "value", text="\u200b \ufeff\u2060"),
     _line("115.blank", "value", text=" \n\u2028 "),
     _line("115.mark", "value", mark=CANARY),
     *(

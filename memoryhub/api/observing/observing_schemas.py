@@ -21,7 +21,7 @@ from memoryhub.api.document.fields import (
 from memoryhub.api.document.samples import AT, PLACE, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE
-from memoryhub.kernel.observing.lines import Line, Mark, make_line, one_line
+from memoryhub.kernel.observing.lines import Line, Mark, is_line, make_line
 from memoryhub.kernel.state.observing import ObserverRole
 from memoryhub.queries.observing.observers import (
     Generation,
@@ -113,11 +113,13 @@ _OBSERVER: Final[dict[str, Any]] = {
 
 
 def _line_text(most: int, *, least: int) -> AfterValidator:
-    """A text of so many characters that says something once it is one line."""
+    """A text of so many characters, of which something is seen on one line."""
 
     def check(text: str) -> str:
-        if len(text) > most or (least and not one_line(text)):
+        if len(text) > most:
             raise RefusedError("value")
+        if least and not is_line(text):
+            raise RefusedError("value", allowed="more than blanks")
         return text
 
     return AfterValidator(check)

@@ -18,6 +18,7 @@ from memoryhub.kernel.state.bodies import Count, Event, Searched
 from memoryhub.kernel.state.knowledge import Asserted, Cardinality, Origin
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text.visible import VISIBLE, has_visible
 
 #: Assertions that are kept, retracted ones too: of a subject, and of one timeline.
 MAX_ASSERTIONS: Final = 100_000
@@ -94,18 +95,12 @@ class ConfigureTimeline(Command):
     payload: bytes
 
 
-#: Neither a blank, nor a control, nor what only says how others are shown.
-_SEEN: Final = (
-    r"[^\x00- \x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f"
-    r"\u3000\ufeff]"
-)
 #: What a text of one line has none of, and what one of several has none of.
 _CONTROLS, _NUL = r"\x00-\x1f\x7f-\x9f", r"\x00"
 #: Texts that say something, as the API documents them: of one line, and of several.
-LINE_PATTERN: Final = f"^[^{_CONTROLS}]*{_SEEN}[^{_CONTROLS}]*$"
-LINES_PATTERN: Final = f"^[^{_NUL}]*{_SEEN}[^{_NUL}]*$"
+LINE_PATTERN: Final = f"^[^{_CONTROLS}]*{VISIBLE}[^{_CONTROLS}]*$"
+LINES_PATTERN: Final = f"^[^{_NUL}]*{VISIBLE}[^{_NUL}]*$"
 # One after the other they take linear time, unlike the patterns.
-_SAYS: Final = re.compile(_SEEN)
 _REFUSED: Final = {
     lines: re.compile(f"[{barred}\ud800-\udfff]")
     for lines, barred in ((False, _CONTROLS), (True, _NUL))
@@ -119,7 +114,7 @@ def fits(text: str, most: int, *, lines: bool = False) -> bool:
     """
     if len(text) > most or _REFUSED[lines].search(text):
         return False
-    return _SAYS.search(text) is not None
+    return has_visible(text)
 
 
 def assert_facts(decision: Decision, command: AssertFacts, pages: PageTable) -> None:

@@ -16,6 +16,7 @@ from memoryhub.kernel.observing.lines import (
     SIGNS,
     Line,
     Mark,
+    is_line,
     make_line,
     one_line,
     written,
@@ -89,7 +90,7 @@ def _found(text: str) -> dict[str, Any] | None:
 def _line(item: Any, first: int, end: int) -> Line | None:
     """The line that an item makes; None if it makes none."""
     text = item.get("text") if isinstance(item, dict) else None
-    if not isinstance(text, str) or not one_line(text):
+    if not isinstance(text, str) or not is_line(text):
         return None
     mark = item.get("mark")
     low, high = _clipped(item.get("slots"), first, end)
@@ -128,5 +129,6 @@ def _degenerate(texts: Sequence[str]) -> bool:
 
 
 def _hint(text: Any) -> str | None:
-    hint = one_line(text)[:MAX_HINT].rstrip() if isinstance(text, str) else ""
-    return hint or None
+    if not isinstance(text, str) or not is_line(text):
+        return None
+    return one_line(text)[:MAX_HINT].rstrip()

@@ -17,6 +17,7 @@ from memoryhub.kernel.observing.codes import codes as find_codes
 from memoryhub.kernel.observing.codes import is_path
 from memoryhub.kernel.observing.sentences import POLITE, weigh_line
 from memoryhub.kernel.text.json_text import inert
+from memoryhub.kernel.text.visible import has_visible
 
 Mark = Literal["critical", "medium", "low", "done"]
 #: In the order in which they are folded.
@@ -67,6 +68,11 @@ def make_line(
 def one_line(text: str) -> str:
     """Fold what would end a line to blanks, make fences inert, strip the ends."""
     return inert(_BREAKS.sub(" ", text).strip())
+
+
+def is_line(text: str) -> bool:
+    """Return whether anything is seen of a text once it is one line."""
+    return has_visible(one_line(text))
 
 
 def written(lines: Iterable[Line]) -> str:

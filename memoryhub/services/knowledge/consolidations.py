@@ -47,7 +47,13 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.replay import states
 from memoryhub.services.knowledge import facts, homes
 from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
-from memoryhub.services.model_calls import Ask, Message, add_costs, message
+from memoryhub.services.model_calls import (
+    Ask,
+    Message,
+    add_costs,
+    message,
+    quote_useless,
+)
 from memoryhub.vault.keys import keys
 
 ACTOR = "worker:consolidation"
@@ -191,7 +197,7 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
                 break
             messages = [
                 *messages,
-                message("assistant", reply.text),
+                quote_useless(reply.text),
                 message("user", AGAIN),
             ]
     except ModelError as wrong:

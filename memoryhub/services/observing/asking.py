@@ -52,7 +52,13 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
 from memoryhub.queries.observing.ranges import Logged, Range
 from memoryhub.queries.replay import states, tokenizers
-from memoryhub.services.model_calls import Ask, Message, add_costs, message
+from memoryhub.services.model_calls import (
+    Ask,
+    Message,
+    add_costs,
+    message,
+    quote_useless,
+)
 from memoryhub.services.observing import extraction
 
 #: Seconds until one who failed is asked again: doubled each time, up to the most.
@@ -243,8 +249,8 @@ def _observation(
             )
             return _made(due, answer, body, found.places)
         failure = refusal
-        more = (message("assistant", text), message("user", prompts.AGAIN[refusal]))
-        messages = [*messages, *more]
+        again = message("user", prompts.AGAIN[refusal])
+        messages = [*messages, quote_useless(text), again]
     raise _UselessError(failure)
 
 
@@ -262,9 +268,12 @@ def _reflection(
     for more in (prompts.SHORTER, ""):
         text = _say(ask, messages, spent)
         answer = answers.read(text, first=begin, end=end)
-        if not isinstance(answer, str):
+        if isinstance(answer, str):
+            quoted = quote_useless(text)
+        else:
             tried.append(answer)
-        messages = [*messages, message("assistant", text), message("user", more)]
+            quoted = message("assistant", text)
+        messages = [*messages, quoted, message("user", more)]
     chosen = reflecting.smallest_valid(
         found.lines,
         [each.lines for each in tried],

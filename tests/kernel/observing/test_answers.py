@@ -109,7 +109,10 @@ def test_without_an_object_of_lines_there_is_no_answer(text: str) -> None:
 
 def test_empty_output_refused() -> None:
     assert read() == "empty"
-    assert read({"text": ""}, {"text": " "}, "said", **HINTS) == "empty"
+    assert (
+        read({"text": ""}, {"text": " "}, {"text": "\u200b\u2060"}, "said", **HINTS)
+        == "empty"
+    )
 
 
 @pytest.mark.parametrize(

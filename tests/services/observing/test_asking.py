@@ -16,6 +16,7 @@ from memoryhub.queries.observing import observers
 from memoryhub.queries.observing.observers import Observer
 from memoryhub.queries.observing.ranges import Range
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.model_calls import QUOTED_BYTES, quote_useless
 from memoryhub.services.observing import asking
 from memoryhub.services.observing import observers as acts
 from memoryhub.services.observing.asking import Due
@@ -126,6 +127,32 @@ def test_a_reflection_that_loses_what_is_critical_is_none(agent: Agent) -> None:
     assert observers.list_runs(get_thread(agent))[0].outcome == "lossy"
     # It is tried again once the log has grown.
     assert find(agent) is None
+
+
+def test_useless_answer_is_quoted_by_its_first_kilobyte(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 160)
+    model = Model(["é" * 20_000], ["They talked."])
+    asking.observe(due(agent), model)
+    first, second = model.questions
+    quoted = second[len(first)]
+    assert quoted["role"] == "assistant"
+    assert quoted["content"].startswith('{"lines": [{"text": "')
+    assert len(quoted["content"].encode()) == QUOTED_BYTES
+    (made,) = observers.list_waiting(get_thread(agent))
+    assert [line.text for line in made.lines or ()] == ["They talked."]
+    # No character is cut in two.
+    assert quote_useless("x" + "é" * 600)["content"] == "x" + "é" * 511
+
+
+def test_useful_reflection_is_quoted_whole(agent: Agent) -> None:
+    logged(agent)
+    text = " ".join(f"word{n:04}" for n in range(0, 160, 2))
+    model = Model([f"All of it: {text}", "So it went on."], [f"All of it: {text}"])
+    asking.observe(due(agent), model)
+    first, second = model.questions
+    said = json.loads(second[len(first)]["content"])
+    assert [line["text"] for line in said["lines"]][1:] == ["So it went on."]
 
 
 def test_nothing_is_asked_while_it_is_paused(agent: Agent) -> None:
