@@ -184,10 +184,12 @@ def check_size(scope: Scope) -> None:
     """Raise HeadersTooLargeError or UriTooLongError for more than any path takes."""
     headers = scope["headers"]
     size = sum(len(name) + len(value) + 4 for name, value in headers)
-    if size > HEADER_BYTES or len(headers) > HEADER_COUNT:
-        raise HeadersTooLargeError
+    if size > HEADER_BYTES:
+        raise HeadersTooLargeError(max_bytes=HEADER_BYTES)
+    if len(headers) > HEADER_COUNT:
+        raise HeadersTooLargeError(max_headers=HEADER_COUNT)
     if sum(map(len, _address(scope))) > URL_BYTES:
-        raise UriTooLongError
+        raise UriTooLongError(max_bytes=URL_BYTES)
 
 
 def _address(scope: Scope) -> tuple[bytes, bytes]:

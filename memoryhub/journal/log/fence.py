@@ -67,7 +67,8 @@ def count_thread(project: UUID) -> None:
     room = rows.filter(thread_count__lt=F("max_threads"))
     if not room.update(thread_count=F("thread_count") + 1):
         require_active(project)
-        raise ProjectFullError
+        limit = Project.objects.values_list("max_threads", flat=True).get(id=project)
+        raise ProjectFullError(max_threads=limit)
 
 
 def require_own_name(address: Address, name: str, subject: UUID) -> None:

@@ -20,6 +20,7 @@ from memoryhub.kernel.formats.transcripts import (
     Options,
     Thread,
     code_of,
+    limits_of,
     parse_line,
     read_message,
     read_time,
@@ -65,7 +66,9 @@ def _read(
         thread = _thread(value, options, subjects)
         message = _message(value, thread, calls)
     except (InvalidError, JsonRefusedError) as refusal:
-        return record.bad(code_of(refusal), message=record.index)
+        return record.bad(
+            code_of(refusal), message=record.index, detail=limits_of(refusal)
+        )
     subjects.setdefault(thread.name, thread.user_id)
     return Line(thread=thread, message=message, index=record.index, place=record.place)
 

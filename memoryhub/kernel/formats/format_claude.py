@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import format_runs
@@ -39,7 +39,7 @@ _MEMBERS = {
 _STAMPS = frozenset({"start_timestamp", "stop_timestamp"})
 #: What the model thought is no part of what it said, and what it had left is none.
 _UNSAID = frozenset({"thinking", "redacted_thinking", "token_budget"})
-_NOTHING = (None, "", [], {})
+_NOTHING: Final = (None, "", [], {})
 
 Block = dict[str, Any]
 

@@ -25,6 +25,7 @@ from memoryhub.kernel.formats.transcripts import (
     Options,
     Thread,
     code_of,
+    limits_of,
     parse_line,
     read_message,
     read_time,
@@ -87,7 +88,9 @@ def _read(
             agent_at=read_time(value.get("timestamp")),
         )
     except (InvalidError, JsonRefusedError) as refusal:
-        return record.bad(code_of(refusal), message=record.index)
+        return record.bad(
+            code_of(refusal), message=record.index, detail=limits_of(refusal)
+        )
     if _is_of_program(value, message) or _is_repeated(value, seen):
         return None
     if message.turn_begins:

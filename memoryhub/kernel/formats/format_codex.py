@@ -21,6 +21,7 @@ from memoryhub.kernel.formats.transcripts import (
     Options,
     Thread,
     code_of,
+    limits_of,
     parse_line,
     read_message,
     read_time,
@@ -85,5 +86,7 @@ def _read(
             agent_at=read_time(value.get("timestamp")),
         )
     except (InvalidError, JsonRefusedError) as refusal:
-        return record.bad(code_of(refusal), message=record.index)
+        return record.bad(
+            code_of(refusal), message=record.index, detail=limits_of(refusal)
+        )
     return replace(message, turn_begins=message.turn_begins and not answering)

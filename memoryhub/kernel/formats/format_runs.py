@@ -21,6 +21,7 @@ from memoryhub.kernel.formats.transcripts import (
     Run,
     Thread,
     code_of,
+    limits_of,
     read_message,
     read_user_id,
     require_name,
@@ -69,9 +70,15 @@ def _read_conversation(
     except JsonRefusedError as refusal:
         final = refusal.code == "invalid_json"
         where = refusal.offset or 0
-        return record.bad(refusal.code, where, run=record.index, final=final)
+        return record.bad(
+            refusal.code,
+            where,
+            run=record.index,
+            final=final,
+            detail=limits_of(refusal),
+        )
     except InvalidError as refusal:
-        return record.bad(code_of(refusal), run=record.index)
+        return record.bad(code_of(refusal), run=record.index, detail=limits_of(refusal))
 
 
 def read_each(
@@ -126,7 +133,13 @@ def read_messages(
             spans = records.find_elements(record.raw, member=member.encode())
             begin, _ = next(islice(spans, number, None), (0, 0))
             code = code_of(refusal)
-            return record.bad(code, begin, run=record.index, message=number)
+            return record.bad(
+                code,
+                begin,
+                run=record.index,
+                message=number,
+                detail=limits_of(refusal),
+            )
         messages.append(message)
     return tuple(messages)
 
@@ -151,6 +164,7 @@ def blame(record: Record, refusal: JsonRefusedError, member: str) -> Bad:
         run=record.index,
         message=number,
         final=refusal.code == "invalid_json",
+        detail=limits_of(refusal),
     )
 
 

@@ -65,11 +65,19 @@ class Record:
         run: int | None = None,
         message: int | None = None,
         final: bool = False,
+        detail: str = "",
     ) -> Bad:
         """Return a Bad at the byte `where` of the record."""
         line = self.place.line + self.raw.count(b"\n", 0, where)
         place = TextPosition(line=line, offset=self.place.offset + where)
-        return Bad(code=code, place=place, run=run, message=message, final=final)
+        return Bad(
+            code=code,
+            place=place,
+            run=run,
+            message=message,
+            final=final,
+            detail=detail,
+        )
 
 
 def cut_array(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Record | Bad]:
@@ -276,7 +284,12 @@ class _Window:
         raw = b"" if overlong else bytes(self._data[:length])
         self.drop(length)
         if overlong:
-            return Bad(code="body_too_large", place=record.place, run=record.index)
+            return Bad(
+                code="body_too_large",
+                place=record.place,
+                run=record.index,
+                detail=f"max_bytes: {self._max_bytes}",
+            )
         return replace(record, raw=raw)
 
     def _more(self, position: int) -> int | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memoryhub.errors import InvalidError
+from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.formats import records
 from memoryhub.kernel.formats.records import Bad, Record, TextPosition
 from memoryhub.kernel.messages import message, reading
@@ -166,7 +166,8 @@ def parse_line(record: Record, limits: strict_json.Limits) -> Any:
         code, where = refusal.code, refusal.offset or 0
         if record.unfinished and code == "invalid_json" and records.cut_off(record.raw):
             code, where = "truncated", len(record.raw)
-        return record.bad(code, where, message=record.index)
+        found = limits_of(refusal)
+        return record.bad(code, where, message=record.index, detail=found)
 
 
 def _route(
@@ -234,6 +235,11 @@ def code_of(refusal: InvalidError | JsonRefusedError) -> str:
     if isinstance(refusal, InvalidError):
         return refusal.invalid_code
     return refusal.code
+
+
+def limits_of(refusal: Refusal) -> str:
+    """Return the limits that a refusal names, in words."""
+    return ", ".join(f"{name}: {limit}" for name, limit in refusal.detail.items())
 
 
 def _key(thread: str, call_id: str) -> bytes:

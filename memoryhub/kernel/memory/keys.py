@@ -234,7 +234,7 @@ def _second(instant: datetime) -> datetime:
 
 
 def _make_room(decision: Decision, change: SetKey) -> None:
-    if _fits(decision, change):
+    if not _passed(decision, change):
         return
     contents = decision.state.memory.contents
     due = sorted(
@@ -243,22 +243,22 @@ def _make_room(decision: Decision, change: SetKey) -> None:
         if not entry.visible(decision.at)
     )
     _sweep(decision, due)
-    if not _fits(decision, change):
-        raise KeysFullError(
-            max_keys=decision.state.max_keys, max_key_bytes=decision.state.max_key_bytes
-        )
+    if passed := _passed(decision, change):
+        raise KeysFullError(**passed)
 
 
-def _fits(decision: Decision, change: SetKey) -> bool:
-    """Whether the limits allow it. What makes nothing more of it may pass them."""
+def _passed(decision: Decision, change: SetKey) -> dict[str, int]:
+    """The limit that does not allow it. What makes nothing more of it may pass both."""
     state, contents = decision.state, decision.state.memory.contents
     held, old = contents.keys.get(change.key), _found(decision, change.key)
     if old is None and len(contents.keys) + (held is None) > state.max_keys:
-        return False
+        return {"max_keys": state.max_keys}
     added = padded(change.bytes)
     size = contents.key_bytes + added - (held.bytes if held else 0)
     grows = old is None or added > old.bytes
-    return not grows or size <= state.max_key_bytes
+    if grows and size > state.max_key_bytes:
+        return {"max_key_bytes": state.max_key_bytes}
+    return {}
 
 
 def _sweep(decision: Decision, due: Sequence[tuple[str, int]]) -> None:

@@ -132,7 +132,8 @@ def _keep_observation(
         # One that is shorter than what was said makes room, however long the log is:
         # after an erasure it may be too long, and is not condensed beyond a gap.
         if body.shown > formulas.log_room(state) and body.shown >= spoken:
-            raise LogFullError
+            most = formulas.window(state.paging.settings) // 2
+            raise LogFullError(max_log_tokens=most)
         _make_room(decision, state.observing.log_tokens + body.shown)
     _emit_created(decision, made, "obs")
 

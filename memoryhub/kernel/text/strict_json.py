@@ -71,8 +71,10 @@ class JsonRefusedError(Refusal):
 
     code: str  # type: ignore[misc]  # one class for all of the parser's codes
 
-    def __init__(self, *, code: str, loc: Loc = (), offset: int | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, *, code: str, loc: Loc = (), offset: int | None = None, **limit: int
+    ) -> None:
+        super().__init__(**limit)
         self.code = code
         self.loc = loc
         #: Byte at which the text stops being JSON, if that is what is wrong.
@@ -94,7 +96,7 @@ def parse(
     refusal comes before anything is built of what is too deep or too many.
     """
     if len(raw) > limits.max_bytes:
-        raise JsonRefusedError(code="body_too_large")
+        raise JsonRefusedError(code="body_too_large", max_bytes=limits.max_bytes)
     text = _decoded(raw)
     if _modest(text, limits):
         # Only what leaves no doubt comes out here; the long way says what is wrong.
@@ -118,7 +120,7 @@ def check(value: Any, limits: Limits = DEFAULT) -> bytes:
     _Walk(limits).visit(value, (), 0)
     text = as_sent(value)
     if len(text) > limits.max_bytes:
-        raise JsonRefusedError(code="body_too_large")
+        raise JsonRefusedError(code="body_too_large", max_bytes=limits.max_bytes)
     return text
 
 
@@ -172,11 +174,11 @@ def _scan(text: str, limits: Limits) -> None:
         else:
             depth -= 1
         if depth > limits.max_depth:
-            raise JsonRefusedError(code="too_deep")
+            raise JsonRefusedError(code="too_deep", max_depth=limits.max_depth)
         if depth < 0:
             raise _invalid(text, match.start())
         if max(opened, commas + 1, strings // 2) > limits.max_nodes:
-            raise JsonRefusedError(code="too_many_nodes")
+            raise JsonRefusedError(code="too_many_nodes", max_nodes=limits.max_nodes)
 
 
 def _loaded(text: str) -> Any:
@@ -300,7 +302,9 @@ class _Walk:
         """Return the value, in which numbers stand to the digit only in content."""
         self.nodes += 1
         if self.nodes > self.limits.max_nodes:
-            raise JsonRefusedError(code="too_many_nodes")
+            raise JsonRefusedError(
+                code="too_many_nodes", max_nodes=self.limits.max_nodes
+            )
         if isinstance(value, str):
             _check_text(value, loc)
         elif isinstance(value, dict):
@@ -334,7 +338,11 @@ class _Walk:
                 raise JsonRefusedError(code="invalid_json", loc=place)
             _check_text(key, place)
             if len(key.encode()) > self.limits.max_key_bytes:
-                raise JsonRefusedError(code="key_too_long", loc=place)
+                raise JsonRefusedError(
+                    code="key_too_long",
+                    loc=place,
+                    max_key_bytes=self.limits.max_key_bytes,
+                )
             outer, self.content = self.content, self.content or key in self.contents
             found = self.visit(item, place, depth)
             if found is not item:
@@ -343,7 +351,7 @@ class _Walk:
 
     def _require_depth(self, depth: int) -> None:
         if depth > self.limits.max_depth:
-            raise JsonRefusedError(code="too_deep")
+            raise JsonRefusedError(code="too_deep", max_depth=self.limits.max_depth)
 
 
 def _check_text(text: str, loc: Loc) -> None:

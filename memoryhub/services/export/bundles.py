@@ -217,7 +217,7 @@ def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
             raise BundleErasedError
     room = project.max_threads - project.thread_count
     if sum(not _home(manifest, each) for each in manifest.cut) > room:
-        raise ProjectFullError
+        raise ProjectFullError(max_threads=project.max_threads)
     own = subject.id if subject else None
     _require_free([_name(manifest, each, own) for each in manifest.cut], project, own)
     return own

@@ -89,9 +89,10 @@ def require_creatable(project: UUID, name: str) -> None:
         raise _of_another(thread)
     for dead in tombstones.dead_names([(project, name)]).values():
         raise dead.refusal()
-    room = Project.objects.filter(id=project, thread_count__lt=F("max_threads"))
-    if not room.exists():
-        raise ProjectFullError
+    full = Project.objects.filter(id=project, thread_count__gte=F("max_threads"))
+    limit = full.values_list("max_threads", flat=True).first()
+    if limit is not None:
+        raise ProjectFullError(max_threads=limit)
 
 
 async def fork(

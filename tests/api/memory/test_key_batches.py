@@ -68,6 +68,12 @@ async def test_a_batch_is_refused_as_a_whole_and_says_by_which_item(
         sent = [items[2]] if index == 0 else items
         refused = await api.post(f"{T}/keys:batch", {"items": sent})
         assert (refused.status, refused.code) == (status, code)
+        # Of two limits the one that was passed is named.
+        named = [
+            "max_key" in refused.json["detail"],
+            "max_keys:" in refused.json["detail"],
+        ]
+        assert named == [code == "keys_full", False]
         assert refused.json["errors"] == [{"loc": ["items", index, *loc], "code": code}]
     assert await names(api) == ["k"]
     assert (await api.get(T)).json["seq"] == 2

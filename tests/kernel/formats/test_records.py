@@ -149,7 +149,10 @@ def test_an_element_over_the_limit_is_passed_over(large: bytes, step: int) -> No
     raw = b'[{"a":1},\n' + large + b',{"b":2}]'
     first, bad, last = cut(raw, step=step, max_bytes=100)
     assert bad == Bad(
-        code="body_too_large", place=TextPosition(line=2, offset=10), run=1
+        code="body_too_large",
+        place=TextPosition(line=2, offset=10),
+        run=1,
+        detail="max_bytes: 100",
     )
     assert isinstance(first, Record)
     assert isinstance(last, Record)
@@ -162,7 +165,10 @@ def test_a_line_over_the_limit_is_passed_over(step: int) -> None:
     raw = b'{"a":1}\n{"b":"' + b"x" * 200 + b'"}\n{"c":3}'
     first, bad, last = cut_text(raw, step=step)
     assert bad == Bad(
-        code="body_too_large", place=TextPosition(line=2, offset=8), run=1
+        code="body_too_large",
+        place=TextPosition(line=2, offset=8),
+        run=1,
+        detail="max_bytes: 99",
     )
     assert isinstance(last, Record)
     assert (last.raw, last.place.line, last.unfinished) == (b'{"c":3}', 3, True)

@@ -261,7 +261,9 @@ def test_bad_record_positions(
 
     offset = 1 + len(before) + 4 + bad.index(spot)
     inside = " message=1" if spot != b"{" else ""
-    assert done.bad == [f"desk.json:3:{offset} run=1{inside} {code}"]
+    # What is too large is told how much is taken.
+    limit = ": max_bytes: 16777216" if what == "large" else ""
+    assert done.bad == [f"desk.json:3:{offset} run=1{inside} {code}{limit}"]
     assert json.loads(report.read_text(encoding="utf-8")) == {
         "file": str(path),
         "line": 3,
