@@ -39,7 +39,7 @@ _MEMBERS = {
 _STAMPS = frozenset({"start_timestamp", "stop_timestamp"})
 #: What the model thought is no part of what it said, and what it had left is none.
 _UNSAID = frozenset({"thinking", "redacted_thinking", "token_budget"})
-_NOTHING: Final = (None, "", [], {})
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 
 Block = dict[str, Any]
 
