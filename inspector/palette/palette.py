@@ -162,7 +162,9 @@ def _heard(
     if not read.contents or _numbers(read.words):
         return None
     limit = contents.EACH if place.wide else contents.SHOWN
-    wanted = SearchRequest.parse(read.contents, order=place.order, limit=limit)
+    wanted = SearchRequest.parse(
+        read.contents, order=place.order, limit=limit, can_exclude=True
+    )
     wanted = replace(wanted, where=FactFilter(valid_at=clock.now()))
     if place.thread is not None and not place.wide:
         rows = [place.thread]

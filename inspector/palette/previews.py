@@ -73,6 +73,6 @@ def _marked(view: PageView, query: str) -> Pieces:
     if content is None:
         return []
     text = content if isinstance(content, str) else all_words(read(content))
-    looked_for = SearchRequest.parse(query).query.wanted
+    looked_for = SearchRequest.parse(query, can_exclude=True).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
     return first_words.excerpt_pieces(excerpts.excerpt(text, wanted))

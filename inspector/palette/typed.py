@@ -1,7 +1,7 @@
 """What is typed into the palette, read as names and as what was said. Pure.
 
 Words are looked for in both. `status:` and its like narrow the threads down, `role:`
-and its like, a phrase and a `-word` what was said. The rest is ordinary text.
+and its like, a phrase and `not:word` what was said. The rest is ordinary text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTENTS = {
 }
 #: How alike an unknown key is to one that it is taken for.
 _ALIKE = 0.75
-_TOKEN = re.compile(r'-?"[^"]*"|\S+')
+_TOKEN = re.compile(r'"[^"]*"|\S+')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Typed:
     terms: tuple[SearchTerm, ...] = ()
     #: What is looked for in what was said; empty for nothing.
     contents: str = ""
+    #: Words that keep out of that.
+    excluded: tuple[str, ...] = ()
     error: SearchError | None = None
 
 
@@ -69,6 +71,11 @@ def _read(text: str) -> Typed:
         words=() if terms else tuple(plain[: search.MAX_TERMS]),
         terms=tuple(terms),
         contents="" if terms or not says else text,
+        excluded=tuple(
+            each.removeprefix("not:")
+            for each in tokens
+            if each.startswith("not:") and _filters(each)
+        ),
     )
 
 
@@ -109,7 +116,7 @@ def _filters(token: str) -> bool:
 def _parsed(text: str) -> SearchQuery:
     """What is looked for in what was said. Raises SearchError."""
     try:
-        return SearchRequest.parse(text).query
+        return SearchRequest.parse(text, can_exclude=True).query
     except InvalidError as refusal:
         allowed = refusal.allowed or f"at most {MOST_TERMS} terms"
         raise SearchError(f"A search has {allowed}.") from None

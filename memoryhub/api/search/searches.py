@@ -69,7 +69,7 @@ Query = Annotated[
             "type": "string",
             "minLength": 1,
             "maxLength": parsing.MOST_CHARACTERS,
-            "description": 'Words, `"a phrase"`, `-word`, `role:tool`, `type:…`, '
+            "description": 'Words, `"a phrase"`, `role:tool`, `type:…`, '
             "`kind:page`, `in:<thread>`, `from:` and `to:` a time, `turn:10..20`.",
         }
     ),

@@ -1,4 +1,7 @@
-"""Parsing: what a query asks for. Pure. What is no filter is ordinary text."""
+"""Parsing: what a query asks for. Pure. What is no filter is ordinary text.
+
+No minus is a filter: `rm -rf` and `--no-verify-ssl` are looked for as they stand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from memoryhub.kernel.text import names
 MOST_CHARACTERS: Final = 1_000
 MOST_TERMS: Final = 64
 
-_PIECE = re.compile(r'(-?)"([^"]*)"|(\S+)')
+_PIECE = re.compile(r'"([^"]*)"|(\S+)')
 _TURN = re.compile(r"(\d{1,9})?\.\.(\d{1,9})?|(\d{1,9})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,6 +38,8 @@ class Filters:
     #: It is before this.
     until: int | None = None
     turns: tuple[int, int] | None = None
+    #: Words that it must not have.
+    without: frozenset[Word] = frozenset()
 
     def narrowed(self, by: Filters) -> Filters:
         """Return what lets by only what both do; of words those of `by`, if any."""
@@ -52,11 +57,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """A query: words, phrases as their words in order, and words that keep out."""
+    """A query: words, phrases as their words in order, and what narrows them down."""
 
     words: tuple[Word, ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
-    without: tuple[Word, ...] = ()
     filters: Filters = field(default_factory=Filters)
 
     @property
@@ -67,24 +71,30 @@ class SearchQuery:
 
     @property
     def term_count(self) -> int:
-        words = (*self.words, *self.without)
-        return sum(len(w.spoken) for w in words) + sum(map(len, self.phrases))
+        """Count what is typed: of a script without spaces, a run is one term."""
+        words = (*self.words, *self.filters.without)
+        spoken = sum(len(word.spoken) if word.whole else 1 for word in words)
+        return spoken + sum(map(len, self.phrases))
 
 
-def parse(text: str, *, kinds: Collection[str]) -> SearchQuery:
+def parse(
+    text: str, *, kinds: Collection[str], can_exclude: bool = False
+) -> SearchQuery:
     """Parse a query; `kinds` are those that there are.
 
+    `not:word` excludes for a person who `can_exclude`; elsewhere it is ordinary text.
     Raises InvalidError when it is too long, or from is after to.
     """
     if len(text) > MOST_CHARACTERS:
         allowed = f"at most {MOST_CHARACTERS:,} characters"
         raise InvalidError(loc="query", allowed=allowed)
     query = SearchQuery()
-    for minus, phrase, piece in _PIECE.findall(text):
-        if piece.startswith("kind:") and piece[5:] not in kinds:
+    for phrase, piece in _PIECE.findall(text):
+        unknown = piece.startswith("kind:") and piece[5:] not in kinds
+        if unknown or (piece.startswith("not:") and not can_exclude):
             query = _plus(query, "words", _words(piece))
         else:
-            query = _with_piece(query, minus, phrase, piece)
+            query = _with_piece(query, phrase, piece)
     if query.term_count > MOST_TERMS:
         raise InvalidError(loc="query", allowed=f"at most {MOST_TERMS} terms")
     since, until = query.filters.since, query.filters.until
@@ -100,12 +110,12 @@ def microseconds(time: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def _with_piece(query: SearchQuery, minus: str, phrase: str, piece: str) -> SearchQuery:
+def _with_piece(query: SearchQuery, phrase: str, piece: str) -> SearchQuery:
     if not piece:
         found = _words(phrase)
         spoken = tuple(term for word in found for term in word.spoken)
         # One word in quotes is that word, whole if it is an identifier.
-        if minus or len(found) < 2:
+        if len(spoken) < 2 or (len(found) == 1 and found[0].whole):
             return _plus(query, "words", found)
         return _plus(query, "phrases", (spoken,))
     key, colon, value = piece.partition(":")
@@ -113,8 +123,6 @@ def _with_piece(query: SearchQuery, minus: str, phrase: str, piece: str) -> Sear
         filters = _FILTERS[key](query.filters, value)
         if filters is not None:
             return replace(query, filters=filters)
-    if piece.startswith("-") and (found := _words(piece[1:])):
-        return _plus(query, "without", found)
     return _plus(query, "words", _words(piece))
 
 
@@ -167,6 +175,11 @@ def _turns(filters: Filters, value: str) -> Filters | None:
     return replace(filters, turns=(int(first or 0), int(last or 10**9)))
 
 
+def _without(filters: Filters, value: str) -> Filters | None:
+    words = filters.without.union(_words(value))
+    return replace(filters, without=words) if words else None
+
+
 _FILTERS: dict[str, Callable[..., Filters | None]] = {
     "role": _one_of("roles", ROLES[1:]),
     "type": _one_of("types", ()),
@@ -175,4 +188,5 @@ _FILTERS: dict[str, Callable[..., Filters | None]] = {
     "from": _time("since"),
     "to": _time("until"),
     "turn": _turns,
+    "not": _without,
 }

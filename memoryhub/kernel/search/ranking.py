@@ -19,7 +19,7 @@ import numpy as np
 
 from memoryhub.kernel.search import terms
 from memoryhub.kernel.search.index import Index
-from memoryhub.kernel.search.parsing import Filters, SearchQuery
+from memoryhub.kernel.search.parsing import MOST_TERMS, Filters, SearchQuery
 from memoryhub.kernel.search.segments import (
     ENDED,
     MESSAGE,
@@ -194,7 +194,7 @@ def _required(index: Index, query: SearchQuery, ranged: Numbers) -> Numbers:
     for phrase in query.phrases:
         for word in phrase:
             let &= _term(index, word, ranged, None).exact
-    for unwanted in query.without:
+    for unwanted in query.filters.without:
         without = ranged.copy()
         for term in [unwanted.whole] if unwanted.whole else unwanted.parts:
             without &= _term(index, term, ranged, None).exact
@@ -264,7 +264,10 @@ def _let_by(index: Index, filters: Filters) -> Numbers:
 
 
 def _chosen(index: Index, query: SearchQuery, ranged: Numbers) -> list[str]:
-    """The terms that count: an identifier as a whole, or in parts if it is nowhere."""
+    """The terms that count, of many the rarest.
+
+    An identifier counts as a whole, or in parts if it is nowhere.
+    """
     chosen = list[str]()
     for word in query.wanted:
         whole = word.whole
@@ -272,7 +275,8 @@ def _chosen(index: Index, query: SearchQuery, ranged: Numbers) -> list[str]:
             chosen += word.parts
         else:
             chosen.append(whole)
-    return [*dict.fromkeys(chosen)]
+    different = [Word(term) for term in dict.fromkeys(chosen)]
+    return [word.whole for word in rarest(index, different, MOST_TERMS)]
 
 
 def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> Term:

@@ -1,7 +1,7 @@
 """Terms: what texts and queries are compared by. Pure, linear.
 
-Runs of letters and digits, folded (NFKC, casefold); an identifier whole and in its
-parts; of scripts without spaces overlapping pairs of characters.
+Runs of letters and digits, folded (NFKC, casefold, no accents); an identifier whole and
+in its parts; of scripts without spaces overlapping pairs of characters.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from typing import NamedTuple
 
 import snowballstemmer
 
-#: Bumped when the same record would have other terms or numbers: segments of before are
-#: made anew.
-VERSION = 4
+#: Bumped when the same record would have other terms or numbers. Segments of before are
+#: no longer read; a migration deletes them, so that the worker writes them anew.
+VERSION = 5
 #: What is longer is no word that anybody types.
 LONGEST = 128
 
 #: Letters and digits, with the marks that some scripts write between them.
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963"
-_LETTERS = rf"(?:[^\W_]|[{_MARKS}\u0966-\u0dff\u0e00-\u0eff])"
+_ACCENTS = "\u0300-\u036f"
+_MARKS = _ACCENTS + "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963"
+#: Thai, Lao, Burmese and Khmer, with their marks and without their digits.
+_UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf"
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\u1780-\u17d3\u17dc\u17dd"
+)
+_LETTERS = rf"(?:[^\W_]|[{_MARKS}\u0966-\u0dff{_UNSPACED}])"
 _RUN = re.compile(rf"{_LETTERS}+(?:[._:@/\\-]+{_LETTERS}+)*")
 _PARTS = re.compile(rf"{_LETTERS}+")
 _ASCII_RUN = re.compile(r"[a-z0-9]+(?:[._:@/\\-]+[a-z0-9]+)*")
@@ -30,8 +36,11 @@ _ASCII_PARTS = re.compile(r"[a-z0-9]+")
 _JOINED = re.compile(r"[._:@/\\-]")
 _PAIRED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff]+"
+    f"\U00020000-\U0003ffff{_UNSPACED}]+"
 )
+_ACCENT = re.compile(f"[{_ACCENTS}]+")
+#: Letters whose accent is part of them.
+_PLAIN = {**str.maketrans("øłđħı", "oldhi"), ord("æ"): "ae", ord("œ"): "oe"}
 #: English words that say nothing by themselves, and what an apostrophe leaves of them.
 _STOP = """a an and are as at be been but by can could did do does for from had has have
 he her his how i if in into is it its me my no not of on or our she should so than that
@@ -134,8 +143,17 @@ def stemmer() -> Stem:
     return stemmed
 
 
+def _fold(text: str) -> str:
+    """Return a text without what tells its letters' case, width or accents."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = _ACCENT.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", text.translate(_PLAIN))
+
+
 def _word(run: str) -> Word:
-    whole = unicodedata.normalize("NFKC", run).casefold()
+    whole = _fold(run)
     split = _PARTS.findall(whole)
     paired = _PAIRED.search(whole) is not None
     parts = tuple(part for each in split for part in _of_part(each) if _fits(part))

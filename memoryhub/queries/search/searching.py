@@ -61,12 +61,15 @@ class SearchRequest:
         order: Order = "best",
         limit: int = 5,
         versions: bool = False,
+        can_exclude: bool = False,
     ) -> SearchRequest:
         """Parse a query; `filters` narrow what its own let by.
 
+        A person `can_exclude` words by `not:word`.
+
         Raises InvalidError for a query that is too long, or with from after to.
         """
-        query = parsing.parse(text, kinds=KINDS)
+        query = parsing.parse(text, kinds=KINDS, can_exclude=can_exclude)
         if filters is not None:
             query = replace(query, filters=query.filters.narrowed(filters))
         return cls(query=query, order=order, limit=limit, versions=versions)

@@ -117,6 +117,21 @@ def test_filters_and_phrases_say_what_was_said_and_call_nothing(
     assert 'id="said"' not in look(viewer, "event 3", thread="refund")
 
 
+@pytest.mark.parametrize("scope", ["thread", "project"])
+def test_words_left_out_are_named(viewer: Client, refund: Thread, scope: str) -> None:
+    def list_pages(text: str) -> tuple[str, list[str]]:
+        page = look(viewer, text, thread="refund", scope=scope)
+        return page, re.findall(r"pages/(slot-\d+)\?", " ".join(hits(page)))
+
+    page, pages = list_pages("seats not:promise")
+    assert "Left out is what says <q>promise</q>." in page
+    assert "slot-0" in pages
+    assert PROMISED not in pages
+    page, pages = list_pages("seats -promise")
+    assert "Left out" not in page
+    assert PROMISED in pages
+
+
 def test_words_of_any_kind_are_ordinary_text(viewer: Client, refund: Thread) -> None:
     for text in ('"refund', "what's (refund)?", "http://refund 12:30 note: x"):
         page = look(viewer, text, thread="refund")

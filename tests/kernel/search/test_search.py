@@ -62,7 +62,11 @@ def _scored(index: Index, query: str) -> dict[int, float]:
         ("ＡＢＣ Straße", ["abc", "strasse"]),
         ("手机壳", ["手机", "机壳"]),
         ("中", ["中"]),
-        ("e\u0301te\u0301", ["été"]),
+        ("e\u0301te\u0301 été", ["ete", "ete"]),
+        ("İSTANBUL Łódź København", ["istanbul", "lodz", "kobenhavn"]),
+        ("हिन्दी が 각", ["हिन्दी", "が", "각"]),
+        ("แมวดำ", ["แม", "มว", "วด", "ดํ", "ํา"]),
+        ("ราคา๑๒๓usb", ["รา", "าค", "คา", "๑๒๓usb"]),
         ("x" * 129, []),
         ("… -- !", []),
     ],
@@ -83,6 +87,22 @@ def test_what_is_no_filter_is_ordinary_text() -> None:
     assert [word.whole for word in query.words] == [
         *("role:bard", "kind:dream", "from:soon", "open")
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["rm -rf", "--no-verify-ssl", 'lamp -"blue red"', "lamp not:blue"]
+)
+def test_plain_text_is_no_filter(text: str) -> None:
+    query = parsing.parse(text, kinds=())
+    assert query == parsing.SearchQuery(words=parsing.words_of(text))
+
+
+def test_a_run_without_spaces_is_one_term_of_a_query() -> None:
+    query = parsing.parse("แมวดำตัวนี้นอนอยู่บนเก้าอี้" * 5, kinds=())
+    assert query.term_count == 1
+    index = index_of("หมาวิ่ง", "เมื่อวานแมวดำตัวนี้นอนอยู่บนเก้าอี้", *FAR)
+    found = ranking.rank(index, query, Scope(up_to={ONE: 1_000}), "best")
+    assert index.records["seq"][found.places][0] == 2
 
 
 @pytest.mark.parametrize(

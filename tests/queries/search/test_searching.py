@@ -100,6 +100,32 @@ def test_cjk_found(agent: Agent) -> None:
     assert not found(search(agent, "电脑"))
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "other"),
+    [
+        ("เมื่อวานแมวดำนอนอยู่บนเก้าอี้", "แมวดำ", "ดำแมว"),
+        ("ຂ້ອຍມັກກິນເຂົ້າໜຽວ", "ເຂົ້າ", "ເຂ້າົ"),
+        ("ខ្ញុំចូលចិត្តអានសៀវភៅ", "សៀវភៅ", "ភៅសៀវ"),
+        ("ကျွန်တော်စာအုပ်ဖတ်သည်", "စာအုပ်", "အုပ်စာ"),
+    ],
+)
+def test_words_of_scripts_without_spaces_are_found_inside_a_run(
+    agent: Agent, text: str, word: str, other: str
+) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    seq = factories.append(agent, "t-1", text).seq
+    assert found(search(agent, word)) == [seq]
+    assert found(search(agent, f'"{word}"')) == [seq]
+    assert not found(search(agent, f'"{other}"'))
+
+
+def test_accents_do_not_matter(agent: Agent) -> None:
+    factories.append(agent, "t-1", *ELEVEN)
+    seq = factories.append(agent, "t-1", "Un café noir à İstanbul").seq
+    for text in ("cafe", "CAFÉ", "cafe\u0301", '"cafe noir"', "istanbul", "İSTANBUL"):
+        assert found(search(agent, text)) == [seq]
+
+
 def test_stems_are_found_behind_exact_words(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     stem = factories.append(agent, "t-1", "He refunded the ticket").seq
@@ -126,7 +152,10 @@ def test_words_keep_out_and_filters_narrow(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     blue = factories.append(agent, "t-1", "a blue lamp").seq
     red = factories.append(agent, "t-1", "a red lamp").seq
-    assert found(search(agent, "lamp -red")) == [blue]
+    assert found(search(agent, "lamp not:red", can_exclude=True)) == [blue]
+    for text in ("lamp -red", "lamp --red", "lamp not:red"):
+        assert found(search(agent, text)) == [red, blue]
+    assert search(agent, "not:red", can_exclude=True).reason == "no_terms"
     assert found(search(agent, "lamp role:user")) == [red, blue]
     assert not found(search(agent, "lamp role:tool"))
     assert not found(search(agent, "lamp kind:note"))
