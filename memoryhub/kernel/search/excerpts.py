@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from memoryhub.kernel.search import terms
+from memoryhub.kernel.search.terms import Run
 
 LONGEST: Final = 240
 #: Characters of a text that are looked at.
@@ -35,12 +36,16 @@ def excerpt(text: str, wanted: Collection[str], *, stems: bool = True) -> Excerp
     found = _found(text[:READ], wanted, stems=stems)
     start, end = _window(found, len(text))
     piece = text[start:end]
-    matches = tuple(
-        (first - start, last - start)
-        for first, last, _ in found
-        if start <= first and last <= end
+    matches = list[tuple[int, int]]()
+    for first, last, _ in found:
+        if start <= first and last <= end:
+            # Pairs of letters overlap.
+            joined = matches and first - start < matches[-1][1]
+            since = matches.pop()[0] if joined else first - start
+            matches.append((since, last - start))
+    return Excerpt(
+        text=piece, matches=(*matches,), before=start > 0, after=end < len(text)
     )
-    return Excerpt(text=piece, matches=matches, before=start > 0, after=end < len(text))
 
 
 def holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
@@ -75,14 +80,30 @@ def _found(
     read: dict[str, str | None] = {}
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):
-        for term in run.word.terms:
+        inside = list[tuple[int, int, str]]()
+        for term in dict.fromkeys(run.word.terms):
             if term not in read:
                 read[term] = term if term in wanted else stemmed.get(stem(term))
             match = read[term]
-            if match is not None:
+            if match is None:
+                continue
+            if run.word.whole:
                 found.append((run.start, run.end, match))
                 break
+            inside += ((*place, match) for place in _iter_inside(text, run, term))
+        found += sorted(inside)
     return found
+
+
+def _iter_inside(text: str, run: Run, part: str) -> Iterator[tuple[int, int]]:
+    """Yield where a part stands in a run that is no word as a whole."""
+    folded = [terms.fold(letter) for letter in text[run.start : run.end]]
+    places = [at for at, each in enumerate(folded, run.start) for _ in each]
+    letters = "".join(folded)
+    at = letters.find(part)
+    while at >= 0:
+        yield places[at], places[at + len(part) - 1] + 1
+        at = letters.find(part, at + 1)
 
 
 def _window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:

@@ -125,6 +125,15 @@ def runs(text: str) -> Iterator[Run]:
             yield Run(found.start(), found.end(), word)
 
 
+def fold(text: str) -> str:
+    """Return a text without what tells its letters' case, width or accents."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = _ACCENT.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", text.translate(_PLAIN))
+
+
 def joins(term: str) -> bool:
     """Return whether a term is an identifier that has parts."""
     return _JOINED.search(term) is not None
@@ -143,17 +152,8 @@ def stemmer() -> Stem:
     return stemmed
 
 
-def _fold(text: str) -> str:
-    """Return a text without what tells its letters' case, width or accents."""
-    if text.isascii():
-        return text.lower()
-    text = unicodedata.normalize("NFKC", text).casefold()
-    text = _ACCENT.sub("", unicodedata.normalize("NFD", text))
-    return unicodedata.normalize("NFC", text.translate(_PLAIN))
-
-
 def _word(run: str) -> Word:
-    whole = _fold(run)
+    whole = fold(run)
     split = _PARTS.findall(whole)
     paired = _PAIRED.search(whole) is not None
     parts = tuple(part for each in split for part in _of_part(each) if _fits(part))

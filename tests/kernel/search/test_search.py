@@ -223,6 +223,12 @@ def test_an_excerpt_has_what_stands_beside_the_words() -> None:
     assert "1753163006" in excerpt("\n".join(lines), ["code", "record", "12"]).text
 
 
+def test_an_excerpt_marks_words_inside_a_run() -> None:
+    text = "เมื่อวานเราทำงานที่ร้าน" * 20 + "แล้วแมวดำนอนอยู่บนเก้าอี้"
+    found = excerpt(text, terms.terms_of("แมวดำ"))
+    assert "แมวดำ" in [found.text[start:end] for start, end in found.matches]
+
+
 @given(st.text("ab lamp.", max_size=900))
 def test_an_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
     found = excerpt(text, ["lamp"])
