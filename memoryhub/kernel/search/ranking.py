@@ -132,7 +132,7 @@ def rank(
         return _none(ranged, reason="no_terms")
     stem = terms.stemmer()
     chosen = _chosen(index, query, ranged)
-    found = [_term(index, each, ranged, stem) for each in chosen]
+    found = _spelled([_term(index, each, ranged, stem) for each in chosen], query)
     found += _dates(index, chosen, ranged)
     counted, cut = _counted(found, total=int(ranged.sum()))
     own, scores = _scores(index, counted, ranged, seen)
@@ -297,6 +297,28 @@ def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> 
     weighed = np.where(ranged, weighed, 0)
     records = int(np.count_nonzero(weighed))
     return Term(term=term, weighed=weighed, exact=exact > 0, records=records)
+
+
+def _spelled(found: Sequence[Term], query: SearchQuery) -> list[Term]:
+    """The same, pairs of letters only where all of a word stand, if they do anywhere.
+
+    A pair that is of no such word counts wherever it stands.
+    """
+    weighed = {each.term: each.weighed for each in found}
+    kept = dict[str, Numbers]()
+    for word in filter(lambda word: word.is_spelled, query.wanted):
+        parts = [part for part in word.parts if part in weighed]
+        every = np.logical_and.reduce([weighed[part] > 0 for part in parts])
+        for part in parts if np.any(every) else ():
+            kept[part] = kept.get(part, False) | every
+    return [
+        _only(each, kept[each.term]) if each.term in kept else each for each in found
+    ]
+
+
+def _only(term: Term, let: Numbers) -> Term:
+    weighed = np.where(let, term.weighed, 0)
+    return replace(term, weighed=weighed, records=int(np.count_nonzero(weighed)))
 
 
 def _dates(index: Index, words: Sequence[str], ranged: Numbers) -> list[Term]:

@@ -38,6 +38,7 @@ _PAIRED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     f"\U00020000-\U0003ffff{_UNSPACED}]+"
 )
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _ACCENT = re.compile(f"[{_ACCENTS}]+")
 #: Letters whose accent is part of them.
 _PLAIN = {**str.maketrans("øłđħı", "oldhi"), ord("æ"): "ae", ord("œ"): "oe"}
@@ -73,6 +74,11 @@ class Word(NamedTuple):
     def spoken(self) -> tuple[str, ...]:
         """Return it word by word."""
         return self.parts or (self.whole,)
+
+    @property
+    def is_spelled(self) -> bool:
+        """Tell whether pairs of letters spell it, which say little one by one."""
+        return not self.whole and any(map(_UNSPACED_LETTER.match, self.parts))
 
 
 class Run(NamedTuple):

@@ -103,6 +103,10 @@ def test_a_run_without_spaces_is_one_term_of_a_query() -> None:
     index = index_of("หมาวิ่ง", "เมื่อวานแมวดำตัวนี้นอนอยู่บนเก้าอี้", *FAR)
     found = ranking.rank(index, query, Scope(up_to={ONE: 1_000}), "best")
     assert index.records["seq"][found.places][0] == 2
+    # A text with all letters of a word leaves out those with some of them.
+    index = index_of("แม่", "ไปตลาดกับแม่และพี่สาวเมื่อวานนี้แล้วเจอแมว", *FAR)
+    assert ranked(index, "แมว") == [2]
+    assert sorted(ranked(index, "แมงมุม")) == [1, 2]
 
 
 @pytest.mark.parametrize(
