@@ -41,7 +41,9 @@ _PAIRED = re.compile(
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _ACCENT = re.compile(f"[{_ACCENTS}]+")
 #: Letters whose accent is part of them.
-_PLAIN = {**str.maketrans("øłđħı", "oldhi"), ord("æ"): "ae", ord("œ"): "oe"}
+_PLAIN = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i"}
+)
 #: English words that say nothing by themselves, and what an apostrophe leaves of them.
 _STOP = """a an and are as at be been but by can could did do does for from had has have
 he her his how i if in into is it its me my no not of on or our she should so than that

@@ -175,7 +175,7 @@ def test_words_of_a_question_are_no_filters() -> None:
     words = matches.words_of('-refund "of it" role:tool refund' + " z" * 10_000)
     asked = [word.whole for word in words.words]
     assert asked == ["refund", "of", "it", "role:tool", "z"]
-    assert not words.without
+    assert not words.filters.without
     assert not words.phrases
     assert not words.filters.roles
     assert len(matches.words_of(" ".join(map(str, range(100)))).words) == 64
