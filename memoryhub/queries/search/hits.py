@@ -87,12 +87,12 @@ def iter_hits(
     With `where` facts are told, each once, as far as it lets them by; no other is
     opened. `threads` come with their subject. One query for 100, and those of facts.
     """
-    told = set[FactKey]()
-    places = _iter_places(index, ranked, threads, where, told)
+    shown = set[FactKey]()
+    places = _iter_places(index, ranked, threads, where, shown)
     while batch := [*islice(places, CHUNK)]:
         rows = _rows(index, [each.place for each in batch if not each.untold])
         for at, place, fact, untold in batch:
-            if untold or (fact and fact.key in told):
+            if untold or (fact and fact.key in shown):
                 yield "untold"
                 continue
             thread = threads[index.threads[int(index.records["thread"][place])]]
@@ -106,7 +106,7 @@ def iter_hits(
                 continue
             hit = _hit(index, ranked, at, thread, text)
             if fact is not None:
-                told.add(fact.key)
+                shown.add(fact.key)
                 hit = _telling(hit, fact.fact, text[1])
             yield hit
 
@@ -127,7 +127,7 @@ def _iter_places(
     ranked: Ranked,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None,
-    told: Collection[FactKey],
+    shown: Collection[FactKey],
 ) -> Iterator[_Candidate]:
     """Yield what was found in order, with its fact.
 
@@ -147,12 +147,12 @@ def _iter_places(
         if seq not in facts:
             home = threads[index.threads[int(found["thread"][at])]]
             coming = islice(np.flatnonzero(asserted[at:]), ahead)
-            asked = [seqs[at + int(n)] for n in coming]
-            new = [each for each in asked if each not in facts]
+            next_seqs = [seqs[at + int(n)] for n in coming]
+            new = [each for each in next_seqs if each not in facts]
             facts |= standing.facts_of(home, new, where)
             ahead *= 2
         fact = facts[seq]
-        yield _Candidate(at, place, fact, fact is None or fact.key in told)
+        yield _Candidate(at, place, fact, fact is None or fact.key in shown)
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
