@@ -69,22 +69,22 @@ def _branch(conversation: Block) -> list[Block]:
         raise InvalidError(code="missing", loc=MESSAGES)
     if not all(isinstance(each, dict) for each in sent):
         raise InvalidError(code="object_expected", loc=MESSAGES)
-    by_id = {id_: each for each in sent if (id_ := _text(each, "uuid"))}
-    if not any(_text(each, "parent_message_uuid") in by_id for each in sent):
+    by_id = {id_: each for each in sent if (id_ := _get_text(each, "uuid"))}
+    if not any(_get_text(each, "parent_message_uuid") in by_id for each in sent):
         return sent
-    leaf = by_id.get(_text(conversation, "current_leaf_message_uuid"), sent[-1])
+    leaf = by_id.get(_get_text(conversation, "current_leaf_message_uuid"), sent[-1])
     found, here = list[Block](), leaf
     # A circle of messages comes to an end, too.
     while here is not None and len(found) < len(sent):
         found.append(here)
-        here = by_id.get(_text(here, "parent_message_uuid"))
+        here = by_id.get(_get_text(here, "parent_message_uuid"))
     return found[::-1]
 
 
 def _messages(sent: list[Block], thread: Thread) -> Iterator[Message]:
     calls = Calls()
     for each in sent:
-        role = _ROLES.get(_text(each, "sender"))
+        role = _ROLES.get(_get_text(each, "sender"))
         if role is None:
             raise InvalidError(code="role", loc="sender")
         whole = [*_blocks(each), *_attached(each)]
@@ -106,19 +106,19 @@ def _is_result(block: Block) -> bool:
 
 
 def _blocks(sent: Block) -> list[Block]:
-    """What was said, block by block; older exports have it as a text alone."""
-    blocks = [*filter(None, map(_block, _listed(sent, "content")))]
-    text = _text(sent, "text")
+    """Return the blocks of a message; older exports have it as a text alone."""
+    blocks = [*filter(None, map(_block, _list_members(sent, "content")))]
+    text = _get_text(sent, "text")
     return blocks if blocks or not text.strip() else [{"type": "text", "text": text}]
 
 
 def _block(block: Any) -> Block | None:
     """A block as a model takes it; None for what says nothing."""
-    kind = _text(block, "type")
+    kind = _get_text(block, "type")
     if (
         not kind
         or kind in _UNSAID
-        or (kind == "text" and not _text(block, "text").strip())
+        or (kind == "text" and not _get_text(block, "text").strip())
     ):
         return None
     names = _MEMBERS.get(kind, block.keys() - _STAMPS)
@@ -132,8 +132,8 @@ def _block(block: Any) -> Block | None:
 
 def _attached(sent: Block) -> Iterator[Block]:
     """The texts of what was attached, and a line for what lies elsewhere."""
-    for each in (*_listed(sent, "attachments"), *_listed(sent, "files")):
-        name, data = _text(each, "file_name"), _text(each, "extracted_content")
+    for each in (*_list_members(sent, "attachments"), *_list_members(sent, "files")):
+        name, data = _get_text(each, "file_name"), _get_text(each, "extracted_content")
         if data:
             source = {"type": "text", "media_type": "text/plain", "data": data}
             title = {"title": name} if name else {}
@@ -142,18 +142,18 @@ def _attached(sent: Block) -> Iterator[Block]:
             yield {"type": "text", "text": f"[file {name}]"}
 
 
-def _listed(value: Block, name: str) -> list[Any]:
+def _list_members(value: Block, name: str) -> list[Any]:
     found = value.get(name)
     return found if isinstance(found, list) else []
 
 
-def _text(value: Any, name: str) -> str:
+def _get_text(value: Any, name: str) -> str:
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def _thread(record: Record, value: Block, options: Options) -> Thread:
-    own, title = _text(value, "uuid") or record.index, _text(value, "name")
+    own, title = _get_text(value, "uuid") or record.index, _get_text(value, "name")
     return Thread(
         name=require_thread_name(f"{options.source}:{own}"),
         user_id=options.user_id,

@@ -175,7 +175,7 @@ def _turns(filters: Filters, value: str) -> Filters | None:
     return replace(filters, turns=(int(first or 0), int(last or 10**9)))
 
 
-def _without(filters: Filters, value: str) -> Filters | None:
+def _exclude_words(filters: Filters, value: str) -> Filters | None:
     words = filters.without.union(_words(value))
     return replace(filters, without=words) if words else None
 
@@ -188,5 +188,5 @@ _FILTERS: dict[str, Callable[..., Filters | None]] = {
     "from": _time("since"),
     "to": _time("until"),
     "turn": _turns,
-    "not": _without,
+    "not": _exclude_words,
 }

@@ -43,7 +43,7 @@ def test_weight_is_by_what_a_sentence_says(text: str, worth: int) -> None:
     assert weigh_sentence(text) == worth
 
 
-def test_what_an_agent_says_sets_no_rule() -> None:
+def test_agent_line_sets_no_rule() -> None:
     assert weigh_line("user: Never call.") == weigh_line("Never call.") == RULE
     assert weigh_line("assistant: Never call.") == DETAIL
 
@@ -71,6 +71,6 @@ def test_rules_are_told_where_there_is_no_room_for_all() -> None:
 
 
 @given(st.text(max_size=400), st.integers(1, 60))
-def test_told_message_has_a_length(text: str, room: int) -> None:
+def test_message_with_sentences_is_told(text: str, room: int) -> None:
     told = tell_message(text, room, 0, count=estimate)
     assert not sentences.list_sentences(text) or told
