@@ -124,7 +124,7 @@ def test_words_left_out_are_named(viewer: Client, refund: Thread, scope: str) ->
         return page, re.findall(r"pages/(slot-\d+)\?", " ".join(hits(page)))
 
     page, pages = list_pages("seats not:promise")
-    assert "Left out is what says <q>promise</q>." in page
+    assert "Messages are left out that say <q>promise</q>." in page
     assert "slot-0" in pages
     assert PROMISED not in pages
     page, pages = list_pages("seats -promise")
