@@ -3,9 +3,8 @@
 A thread observes without a model. Into the recorded runs, and into conversations of
 LoCoMo, statements are put at each depth: a rule and a wish, each behind a greeting or
 below other lines, and calls that write files. A turn begins for every twenty messages.
-A statement counts where its words stand in the request of a question that asks for
-nothing; nothing is brought along unasked, and none of it may stand in a message that is
-newer than the plant.
+A statement counts where its sentence, or each of its paths, stands in the request of a
+question that asks for nothing; nothing is brought along unasked.
 """
 
 from __future__ import annotations
@@ -27,24 +26,23 @@ DEPTHS = (10, 30, 100, 300, 1_000, 2_000, 5_000)
 QUICK = (10, 100, 300)
 TOGETHER = 20
 LEAST = 95
-#: Each with words that must stand in the request.
 _RULES = (
-    ("Never deploy to the harbour cluster on a Friday.", ("harbour", "Friday")),
-    ("Always answer the Brandt family in Danish.", ("Brandt", "Danish")),
-    ("Do not call the lighthouse before nine.", ("lighthouse", "nine")),
-    ("From now on round all invoices to ten crowns.", ("invoices", "crowns")),
-    ("You must ask Odile before you cancel a ferry.", ("Odile", "ferry")),
-    ("Don't ever share the Kestrel ledger with guests.", ("Kestrel", "guests")),
-    ("Make sure that the orchard report is in metric units.", ("orchard", "metric")),
+    "Never deploy to the harbour cluster on a Friday.",
+    "Always answer the Brandt family in Danish.",
+    "Do not call the lighthouse before nine.",
+    "From now on round all invoices to ten crowns.",
+    "You must ask Odile before you cancel a ferry.",
+    "Don't ever share the Kestrel ledger with guests.",
+    "Make sure that the orchard report is in metric units.",
 )
 _WISHES = (
-    ("I prefer the cabin on the quiet side.", ("cabin", "quiet")),
-    ("We decided against the hotel and take the cottage.", ("hotel", "cottage")),
-    ("I'm allergic to walnuts.", ("allergic", "walnuts")),
-    ("My favourite seat is by the stove.", ("seat", "stove")),
-    ("I would rather travel by the night train.", ("night", "train")),
-    ("We changed our mind, the wedding is in Tromsø instead.", ("wedding", "Tromsø")),
-    ("I'd like the tickets printed on paper.", ("tickets", "paper")),
+    "I prefer the cabin on the quiet side.",
+    "We decided against the hotel and take the cottage.",
+    "I'm allergic to walnuts.",
+    "My favourite seat is by the stove.",
+    "I would rather travel by the night train.",
+    "We changed our mind, the wedding is in Tromsø instead.",
+    "I'd like the tickets printed on paper.",
 )
 _OPENINGS = (
     "Good morning,\n\n{}",
@@ -60,7 +58,7 @@ class Statement(NamedTuple):
     kind: str
     depth: int
     said: Sequence[messages.Message]
-    words: Sequence[str]
+    texts: Sequence[str]
 
 
 def measure(pace: Pace) -> list[Figure]:
@@ -124,9 +122,9 @@ def list_statements(depths: Sequence[int]) -> Iterator[Statement]:
     for number, depth in enumerate(sorted(depths, reverse=True)):
         opening = _OPENINGS[number % len(_OPENINGS)]
         for kind, every in (("rules", _RULES), ("wishes", _WISHES)):
-            text, words = every[number % len(every)]
+            text = every[number % len(every)]
             said = [{"role": "user", "content": opening.format(text)}]
-            yield Statement(kind, depth, said, words)
+            yield Statement(kind, depth, said, (text,))
         paths = [f"src/part{'abcdefgh'[number]}/{name}.py" for name in ("main", "form")]
         yield Statement("files", depth, [*_write_files(number, paths)], paths)
 
@@ -179,4 +177,4 @@ def _play(
     turn: Any = server.post(f"{thread}/turns", key, {"items": [slot(asked)]})
     text = json.dumps(turn["request"], ensure_ascii=False)
     for statement in list_statements(depths):
-        yield statement, all(word in text for word in statement.words)
+        yield statement, all(each in text for each in statement.texts)
