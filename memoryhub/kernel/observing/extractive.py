@@ -73,7 +73,7 @@ def reflect(lines: Iterable[Line], *, tokens: int, count: Count) -> tuple[Line, 
 
 
 def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, ...]:
-    """Lines in so many tokens: as they are, else shorter, else the least folded.
+    """Return lines in so many tokens: as they are, shorter, or the least folded.
 
     Rules and wishes are shortened no further than to `_LASTING_ROOM`, and lose what
     stands beside them. Of what is folded codes may be kept, as many as are worth it.
@@ -84,7 +84,7 @@ def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, 
     worth = [weigh(line) for line in lines]
     for room in _ROOMS:
         short = tuple(
-            _shorten(line, each, room, count)
+            _shorten_line(line, each, room, count)
             for line, each in zip(lines, worth, strict=True)
         )
         if count(written(short)) <= tokens:
@@ -96,7 +96,7 @@ def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, 
     return max(ways, key=lambda made: _sum_worth(made, worth_by_text))
 
 
-def _shorten(line: Line, worth: int, room: int, count: Count) -> Line:
+def _shorten_line(line: Line, worth: int, room: int, count: Count) -> Line:
     only = sentences.POLITE
     if worth < only:
         # It stands for others, and its codes are all that is left of them.
@@ -175,12 +175,12 @@ def _speech(slot: Spoken, more: Sequence[str]) -> Line:
         _with(text, more),
         first=slot.index,
         end=slot.index + 1,
-        mark="critical" if slot.error else _mark(slot.role, text),
+        mark="critical" if slot.error else _choose_mark(slot.role, text),
         at=slot.at,
     )
 
 
-def _mark(role: str, text: str) -> Mark:
+def _choose_mark(role: str, text: str) -> Mark:
     worth = sentences.weigh_line(text)
     if worth <= sentences.POLITE:
         return "low"

@@ -78,6 +78,11 @@ def reflect_at(settings: Settings, model: int | None = None) -> int:
     return max(1, most if model is None else min(most, model // 2))
 
 
+def fold_to(settings: Settings) -> int:
+    """Return the tokens to which a long log is folded without a model."""
+    return max(1, reflect_at(settings) * 2 // 3)
+
+
 def log_room(state: ThreadState) -> int:
     """Return what the log may grow by: it never takes more than half of the window."""
     settings = state.paging.settings

@@ -187,7 +187,7 @@ def _joined(
     found: Sequence[Sequence[str]],
     codes: int,
 ) -> tuple[Line, ...]:
-    """Lines with those at `folds` as one, with the newest codes `found` in them."""
+    """Return lines with those at `folds` as one that names the newest codes."""
     if not folds:
         return tuple(lines)
     chosen = sorted(folds)

@@ -139,7 +139,9 @@ def weigh_line(text: str) -> int:
     """
     speaker = _SPEAKER.match(text)
     text = text[speaker.end() :] if speaker else text
-    worth = max((weigh_sentence(each) for each in _split(text)), default=POLITE)
+    worth = max(
+        (weigh_sentence(each) for each in _split_sentences(text)), default=POLITE
+    )
     own = speaker is None or speaker.group(1) in ("user", "system")
     return worth if own else min(worth, DETAIL)
 
@@ -152,7 +154,11 @@ def list_sentences(text: str) -> list[Sentence]:
     """
     text = text[:_MOST_READ]
     own = _QUOTE.sub("", _drop_fences(_drop_wrappers(text)))
-    found = [*_split(own)] or [*_split(_drop_wrappers(text))] or [*_split(text)]
+    found = (
+        [*_split_sentences(own)]
+        or [*_split_sentences(_drop_wrappers(text))]
+        or [*_split_sentences(text)]
+    )
     return [Sentence(each, weigh_sentence(each)) for each in found]
 
 
@@ -161,7 +167,7 @@ def tell_message(text: str, room: int, lasting: int, *, count: Count) -> str:
 
     Rules and wishes may take up to `lasting`. At least a beginning of one is told.
     """
-    return _choose(list_sentences(text), room, lasting, count)
+    return _choose_sentences(list_sentences(text), room, lasting, count)
 
 
 def shorten_line(text: str, room: int, *, count: Count, only: int = POLITE) -> str:
@@ -174,16 +180,17 @@ def shorten_line(text: str, room: int, *, count: Count, only: int = POLITE) -> s
     speaker = _SPEAKER.match(text)
     label = speaker.group() if speaker else ""
     every = [
-        Sentence(each, weigh_sentence(each)) for each in _split(text[len(label) :])
+        Sentence(each, weigh_sentence(each))
+        for each in _split_sentences(text[len(label) :])
     ]
     sentences = [each for each in every if each.worth >= only]
     if not sentences or len(every) < 2:
         return shorter(text, room, count=count)
-    short = label + _choose(sentences, room - count(label), 0, count)
+    short = label + _choose_sentences(sentences, room - count(label), 0, count)
     return short if count(short) <= room else shorter(short, room, count=count)
 
 
-def _choose(
+def _choose_sentences(
     sentences: Sequence[Sentence], room: int, lasting: int, count: Count
 ) -> str:
     order = sorted(range(len(sentences)), key=lambda at: -sentences[at].worth)
@@ -208,7 +215,7 @@ def _choose(
     return " ".join(found)
 
 
-def _split(text: str) -> Iterator[str]:
+def _split_sentences(text: str) -> Iterator[str]:
     for part in _END.split(_BULLET.sub("", text)):
         if part and (found := part.strip()):
             yield found

@@ -95,11 +95,14 @@ def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation 
 
     Two queries.
     """
-    length = formulas.reflect_at(state.paging.settings)
-    if state.observing.log_tokens < length or state.observing.ahead is not None:
+    settings = state.paging.settings
+    if (
+        state.observing.log_tokens < formulas.reflect_at(settings)
+        or state.observing.ahead is not None
+    ):
         return None
     found = ranges.read_log(thread, state)
-    return None if found is None else fold(found, length * 2 // 3, count)
+    return None if found is None else fold(found, formulas.fold_to(settings), count)
 
 
 def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
@@ -198,6 +201,6 @@ def _build_folding(
     thread: Thread, state: ThreadState, count: Count
 ) -> CreateReflection:
     logged = ranges.read_log(thread, state)
-    tokens = formulas.reflect_at(state.paging.settings) * 2 // 3
+    tokens = formulas.fold_to(state.paging.settings)
     folded = logged and fold(logged, tokens, count)
     return CreateReflection(made=folded, epoch=state.observing.epoch)
