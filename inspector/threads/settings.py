@@ -23,12 +23,14 @@ from memoryhub.models.projects import (
     Project,
 )
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.episodes.backlog import Backlog, get_backlog
 from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.threads import retention
 from memoryhub.queries.threads.retention import Horizon
 from memoryhub.services.access import projects
 
 _MOVED = "What this would retire has changed since you looked. Here it is anew."
+_MORE = "More exchanges wait by now than you agreed to. Here is their number."
 _INSTRUCTIONS = "At most 8 KiB are wanted: a few sentences."
 _THREADS = "A number of threads from 1 to 10,000,000 is wanted."
 
@@ -75,6 +77,14 @@ class Instructions:
     most: int = MOST_INSTRUCTION_BYTES
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """Hold what the form of the model shows besides: the backlog, once asked for."""
+
+    backlog: Backlog | None = None
+    problem: str = ""
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
@@ -89,6 +99,9 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
 
 
 def _looked(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    if "backlog" in request.GET:
+        counted = Learning(backlog=get_backlog(visitor.project))
+        return _page(request, visitor, learning=counted)
     try:
         proposed = policy.assumed(request, visitor.project)
     except InvalidError as refusal:
@@ -153,9 +166,16 @@ def _expire(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
     return _page(request, visitor, lasting=again, refusal=again.refusal)
 
 
-def _consolidate(request: HttpRequest, visitor: Visitor) -> None:
-    auto = request.POST["consolidate"] == "auto"
-    projects.consolidate(visitor.project, auto=auto, actor=visitor.actor)
+def _consolidate(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
+    project, auto = visitor.project, request.POST["consolidate"] == "auto"
+    text = request.POST.get("backlog")
+    backlog = None if text is None else _number(text, loc="backlog")
+    try:
+        projects.consolidate(project, auto=auto, backlog=backlog, actor=visitor.actor)
+    except InvalidError as refusal:
+        fresh = Learning(backlog=get_backlog(project), problem=_MORE)
+        return _page(request, visitor, learning=fresh, refusal=refusal)
+    return None
 
 
 def _instruct(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
@@ -178,9 +198,9 @@ _FORMS = {
 }
 
 
-def _number(text: str) -> int:
+def _number(text: str, *, loc: str = "max_threads") -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise InvalidError(loc="max_threads")
+        raise InvalidError(loc=loc)
     return int(text)
 
 
@@ -192,6 +212,7 @@ def _page(
     limits: Limits | None = None,
     lasting: Lifetimes | None = None,
     instructions: Instructions | None = None,
+    learning: Learning | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     saved = visitor.project
@@ -203,6 +224,7 @@ def _page(
         ),
         "lasting": lasting or lifetimes.of(saved),
         "instructions": instructions or Instructions(text=saved.observer_instructions),
+        "learning": learning or Learning(),
         "was": policy.text(saved.retention_idle_days),
         "model": settings.MODEL.host if settings.MODEL else "",
         "daily": settings.MODEL_DAILY_TOKENS,

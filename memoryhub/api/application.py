@@ -12,7 +12,7 @@ from ninja.security import HttpBearer
 
 from memoryhub import __version__
 from memoryhub.api.document import openapi
-from memoryhub.api.episodes import episodes
+from memoryhub.api.episodes import episodes, learning
 from memoryhub.api.forget import erasures, receipts
 from memoryhub.api.knowledge import blocks, facts
 from memoryhub.api.memory import checkpoints, keys, notes, stats, tasks, working_memory
@@ -67,7 +67,7 @@ api = AgentAPI(
 )
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
-_LONG_TERM = (blocks, facts, episodes, long_term)
+_LONG_TERM = (blocks, facts, episodes, long_term, learning)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)
 _PAGING = (turn_lenses, tool_calls, own_tools, searches, observing)
 for _noun in (*_NOUNS, *_PAGING, *_MEMORY, *_LONG_TERM, *_PRIVACY):

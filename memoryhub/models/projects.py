@@ -55,6 +55,8 @@ class Project(models.Model):
     consolidate = models.CharField(
         max_length=6, choices=Consolidate.choices, default=Consolidate.MANUAL
     )
+    #: It is asked of what was said from then on; None: of all.
+    consolidate_since = models.DateTimeField(null=True)
     #: Appended to what the model is asked of threads that are observed.
     observer_instructions = models.TextField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
@@ -76,7 +78,7 @@ class Project(models.Model):
             word="create_on_write consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",
-            time="created_at deletion_at deleted_at",
+            time="created_at consolidate_since deletion_at deleted_at",
         ),
     )
 

@@ -25,6 +25,9 @@ from memoryhub.workers.loops import Loop
 
 #: How long nobody is asked while the model is away, or a project's day is used up.
 AWAY, USED_UP = timedelta(minutes=1), timedelta(minutes=10)
+#: How long one round asks. A project that had nothing to ask when it began waits no
+#: longer than this, and for the calls at hand.
+ROUND = timedelta(seconds=10)
 
 
 def model() -> Ask | None:
@@ -107,6 +110,8 @@ class ModelWorker(ABC):
     _loop: Loop = field(init=False)
     #: By when threads are to be looked at again.
     _again: dict[UUID, datetime] = field(default_factory=dict)
+    #: The last round ended with work left; the next one begins at once.
+    _cut: bool = False
 
     def __post_init__(self) -> None:
         self._lease = Held(name=self.lease, clock=self.clock)
@@ -114,7 +119,7 @@ class ModelWorker(ABC):
             name=self.name,
             worker=self.lease,
             work=self._work,
-            pause=lambda: self.poll_seconds,
+            pause=lambda: 0 if self._cut else self.poll_seconds,
         )
 
     def start(self) -> None:
@@ -135,7 +140,7 @@ class ModelWorker(ABC):
         """Ask what is due, if the lease is ours; how many runs there were."""
         if self.ask is None or clock.skewed or maintenance.waiting:
             return 0
-        found = self.find(self.clock())
+        self._cut, found = False, self.find(self.clock())
         if not found or not self._lease.take():
             return 0
         try:

@@ -1,20 +1,22 @@
 """Observing in the background: a model is asked of threads that are behind.
 
-A few are asked at once. What is in flight is in memory alone: who takes over derives
-the same work from the threads' states again.
+A few are asked at once, of all projects in turn. What is in flight is in memory alone:
+who takes over derives the same work from the threads' states again.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connections
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
@@ -30,6 +32,7 @@ LEASE: Final = "observing"
 AGAIN = timedelta(seconds=10)
 #: Threads of one look, and calls at once.
 THREADS: Final = 100
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 CALLS: Final = 4
 
 
@@ -42,18 +45,28 @@ class ThreadObserver(ModelWorker):
     poll_seconds = 5.0
 
     calls: int = CALLS
+    #: When the round is over.
+    _until: datetime = _NEVER
 
     def find(self, now: datetime) -> list[UUID]:
-        """Threads with the mark, longest silent first. One query."""
+        """Threads with the mark: of each project in turn, longest silent first.
+
+        One query.
+        """
         rows = Thread.objects.filter(
             observer_due=True,
             status=Thread.Status.OPEN,
             subject__state=Subject.State.ACTIVE,
-        ).order_by("listed_at", "id")
-        ids = rows.values_list("id", flat=True)[:THREADS]
-        return [each for each in ids if self._again.get(each, now) <= now]
+        )
+        later = [thread for thread, at in self._again.items() if at > now]
+        turn = Window(
+            RowNumber(), partition_by=F("project"), order_by=("listed_at", "id")
+        )
+        fair = rows.exclude(id__in=later).order_by(turn, "listed_at", "id")
+        return [*fair.values_list("id", flat=True)[:THREADS]]
 
     def ask_all(self, found: list[UUID]) -> int:
+        self._until = self.clock() + model_calls.ROUND
         if self.calls == 1:
             return sum(map(self._ask_next, found))
         with ThreadPoolExecutor(self.calls, thread_name_prefix="observer") as pool:
@@ -66,10 +79,11 @@ class ThreadObserver(ModelWorker):
             connections.close_all()
 
     def _ask_next(self, thread: UUID) -> bool:
-        """Ask of one thread; False when nothing is due."""
-        if self.stopped:
-            return False
+        """Ask of one thread; False when nothing is due, or the round is over."""
         now, window = self.clock(), None
+        if self.stopped or now >= self._until:
+            self._cut = True
+            return False
         if settings.MODEL is not None:
             window = settings.MODEL.window_tokens
         row = Thread.objects.select_related("project", "subject").get(id=thread)

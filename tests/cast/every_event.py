@@ -173,9 +173,7 @@ def _know(agent: Agent, subject: Subject, thread: str, text: str) -> None:
     told = str(get_thread(agent, thread).id)
     now = clock.now()
     for command in (
-        Consolidate(
-            thread=told, begin=0, end=2, since=0, failed="no_answer", retry_at=now
-        ),
+        Consolidate(thread=told, begin=0, end=2, failed="no_answer", retry_at=now),
         RetryExchange(thread=told, begin=0, retry_at=now),
     ):
         run(homes.submit(agent=agent, subject=subject, command=command))

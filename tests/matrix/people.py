@@ -43,6 +43,10 @@ PEOPLE: dict[str, Row] = {
         conflict=(409, "not_erased"),
         erased=None,
     ),
+    "get /api/v1/learning": Row(target="/learning", absent=None, erased=None),
+    "put /api/v1/learning": Row(
+        target="/learning", body={"ask": False}, absent=None, erased=None
+    ),
     "get /api/v1/subjects/{subject}": Row(
         target="/subjects/{s}", restricted=(409, "subject_restricted")
     ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,12 +13,14 @@ import pytest
 import time_machine
 
 from memoryhub import journal
+from memoryhub.errors import InvalidError
 from memoryhub.journal.writing.activity import activity
 from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.episodes import pending
+from memoryhub.queries.episodes import backlog, pending
 from memoryhub.queries.episodes.pending import Pending
 from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.overview.checks import ServerCheck, list_checks
@@ -25,6 +29,7 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import restrictions
+from memoryhub.workers import model_calls
 from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.model_calls import model
 from tests.cast import forgetting, scripted_model
@@ -187,19 +192,73 @@ def health(project: Project) -> ServerCheck:
     return next(each for each in found if each.key == "model")
 
 
-def test_what_was_said_before_it_was_wanted_is_asked_as_well(
-    agent: Agent, acme: Project, start: Running
+def test_what_was_said_before_is_asked_with_its_number_alone(
+    agent: Agent, acme: Project, scripted: ScriptedModel, start: Running
 ) -> None:
-    """By one who runs already, however long ago it was said."""
-    subject, now = ann(agent, "one"), clock.now()
-    worker = start(learnt("tea"), learnt("rye"))
+    """By one who runs already; from now on without it, the newest first."""
+    subject, now = ann(agent, "one", "two"), clock.now()
+    worker = start()
     projects.consolidate(acme, auto=False)
-    assert worker.round() == 0
     with time_machine.travel(now + timedelta(minutes=20)):
-        assert worker.round() == 0
         projects.consolidate(acme, auto=True)
-        assert worker.round() == 2
-    assert values(subject) == {"tea", "rye"}
+        append(agent, "two", "I like tea.", "I like rye.")
+        scripted.script += [learnt("tea")]
+        assert worker.round() == 1
+        assert backlog.get_backlog(acme).exchanges == 4
+        with pytest.raises(InvalidError, match="value"):
+            projects.consolidate(acme, auto=True, backlog=3)
+        assert worker.round() == 0
+        projects.consolidate(acme, auto=True, backlog=4)
+        assert backlog.get_backlog(acme) == (0, 0, None)
+        scripted.script += [learnt("jazz"), learnt(), learnt(), learnt()]
+        assert worker.round() == 4
+    texts = [each["messages"][1]["content"] for each in scripted.asked]
+    said = [text.rpartition("user: ")[2] for text in texts]
+    newest = ["I like tea.", "Then two.", "First two.", "Then one.", "First one."]
+    assert said == newest
+    assert values(subject) == {"tea", "jazz"}
+    assert pending.count(subject) == Pending(1, 0, 0)
+
+
+def test_a_backlog_has_a_price(
+    agent: Agent, acme: Project, settings: Any, start: Running
+) -> None:
+    ann(agent, "one", "two")
+    start()
+    projects.consolidate(acme, auto=False)
+    price = Price(price=2.0, cached=0.2, answers=8.0)
+    settings.MODEL = replace(settings.MODEL, price=price)
+    found = backlog.get_backlog(acme)
+    assert (found.exchanges, found.cost) == (4, price.cost(found.tokens - 400, 400))
+    assert 4 * 400 < found.tokens < 4 * 500
+
+
+def test_no_project_waits_for_anothers_backlog(
+    agent: Agent,
+    stranger: Agent,
+    scripted: ScriptedModel,
+    start: Running,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However slow the model is: rounds are short, and projects take turns in each."""
+
+    def slow(_: str, question: dict[str, Any]) -> Reply:
+        time.sleep(0.2)
+        return learnt()
+
+    scripted.replies = slow
+    monkeypatch.setattr(model_calls, "ROUND", timedelta(seconds=0.5))
+    projects.consolidate(Project.objects.get(id=stranger.project), auto=True)
+    ann(agent, *(f"t-{n}" for n in range(12)))
+    worker = start()
+    assert worker.round() < 4
+    ann(stranger, "late")
+    begun = len(scripted.asked)
+    while worker.round():
+        pass
+    texts = [each["messages"][1]["content"] for each in scripted.asked]
+    assert any("First late." in text for text in texts[begun : begun + 2])
+    assert len(texts) == 13
 
 
 def test_who_is_restricted_no_more_is_asked_within_the_hour(

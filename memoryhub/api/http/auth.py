@@ -24,6 +24,8 @@ READ: Final = "memory:read"
 WRITE: Final = "memory:write"
 EXPORT: Final = "subject:export"
 FORGET: Final = "subject:forget"
+#: What a whole project is set to.
+ADMIN: Final = "admin"
 #: Looking at what is known of a subject: for agents, and for who exports or erases.
 LOOK: Final = "memory:read or subject:*"
 #: Any key that holds.

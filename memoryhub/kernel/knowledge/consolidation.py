@@ -1,7 +1,7 @@
 """Consolidation: what was learnt of an exchange, written once whatever races.
 
-Pure. Verbs decide, participles fold. The command says what it was made on:
-how far its thread was, or how often the exchange had failed; another state refuses it.
+Pure. Verbs decide, participles fold. An exchange that somebody else has asked about
+meanwhile, or that has failed once more, refuses the command.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class ExchangeConsolidated(Event):
     retry_at: Instant | None = None
     #: Of the model, which was given the exchange.
     host: Token | None = None
+    #: Exchanges that begin from this slot on, before this one, were passed over: newer
+    #: ones are asked about first.
+    skipped_from: Count | None = None
 
 
 class ExchangeRetried(Event):
@@ -66,9 +69,10 @@ class Consolidate(Command):
     thread: str
     begin: int
     end: int
-    #: How far the thread was when it was read, and how often this one had failed.
-    since: int
+    #: How often this one had failed when it was read.
     attempts: int = 0
+    #: Where others begin that were passed over, if any were.
+    skipped_from: int | None = None
     facts: tuple[NewFact, ...] = ()
     dropped: int = 0
     tokens_in: int = 0
@@ -89,7 +93,7 @@ class RetryExchange(Command):
 
 
 def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> None:
-    """Assert what was learnt, and say so.
+    """Assert what was learnt, and record it.
 
     Emits fact.asserted each, and exchange.consolidated. Raises StaleError when somebody
     else was faster, and what asserting facts raises.
@@ -97,9 +101,14 @@ def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> N
     held = decision.state.knowledge.consolidated.get(command.thread, Consolidated())
     failed = held.find(command.begin)
     attempts = failed.attempts if failed else 0
-    fresh = command.attempts == 0
-    if attempts != command.attempts or (fresh and held.to != command.since):
+    again = attempts == 0 and held.was_asked(command.begin)
+    if attempts != command.attempts or again:
         raise StaleError(head_seq=decision.state.seq)
+    skipped_from = None
+    if command.skipped_from is not None and command.begin >= held.to:
+        # Others may have been asked about since it was read.
+        first = max(command.skipped_from, held.to)
+        skipped_from = first if first < command.begin else None
     facts.assert_facts(decision, AssertFacts(facts=command.facts), pages)
     decision.emit(
         ExchangeConsolidated(
@@ -114,6 +123,7 @@ def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> N
             failed=command.failed,
             retry_at=command.retry_at,
             host=command.host,
+            skipped_from=skipped_from,
         )
     )
 
@@ -141,7 +151,8 @@ def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState
     if event.failed is not None:
         attempts = before.attempts + 1 if before else 1
         failed.append(FailedExchange(event.begin, event.to, attempts, event.retry_at))
-    now = Consolidated(max(held.to, event.to), tuple(sorted(failed, key=_begin)))
+    now = held.asked(event.begin, event.to, event.skipped_from)
+    now = now._replace(failed=tuple(sorted(failed, key=_begin)))
     threads = knowledge.consolidated.insert(event.thread, now)
     hosts = knowledge.hosts
     if event.host is not None and event.host not in hosts:

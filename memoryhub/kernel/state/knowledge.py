@@ -38,33 +38,55 @@ class FailedExchange(NamedTuple):
 
 
 class Consolidated(NamedTuple):
-    """How far the exchanges of a thread were consolidated."""
+    """Which exchanges of a thread were consolidated: the newest come first."""
 
-    #: All before this slot were.
+    #: All that begin before this slot were.
     to: int = 0
     #: But for these, in the order of their begin.
     failed: tuple[FailedExchange, ...] = ()
+    #: Nor were those that begin in [first, end): newer ones came before them.
+    skipped: tuple[tuple[int, int], ...] = ()
 
     def find(self, begin: int) -> FailedExchange | None:
         """Return the failed exchange that begins there."""
         return next((each for each in self.failed if each.begin == begin), None)
+
+    def was_asked(self, begin: int) -> bool:
+        """Return whether the model was asked about the exchange that begins there."""
+        skipped = any(first <= begin < end for first, end in self.skipped)
+        return begin < self.to and not skipped
+
+    def asked(self, begin: int, to: int, skipped_from: int | None) -> Consolidated:
+        """Return it once the exchange [begin, to) was asked about.
+
+        With `skipped_from` those that begin from there on were passed over.
+        """
+        skipped = list[tuple[int, int]]()
+        for first, end in self.skipped:
+            parts = (first, min(end, begin)), (max(first, to), end)
+            skipped += [(low, high) for low, high in parts if low < high]
+        if skipped_from is not None:
+            skipped.append((skipped_from, begin))
+        return self._replace(to=max(self.to, to), skipped=tuple(skipped))
 
     def to_json(self) -> list[Any]:
         failed = [
             [*each[:3], each.retry_at and each.retry_at.isoformat()]
             for each in self.failed
         ]
-        return [self.to, failed]
+        skipped = [[*each] for each in self.skipped]
+        return [self.to, failed, skipped] if skipped else [self.to, failed]
 
     @classmethod
     def from_json(cls, plain: list[Any]) -> Consolidated:
-        to, failed = plain
+        to, failed, *skipped = plain
         return cls(
             to,
             tuple(
                 FailedExchange(begin, end, n, at and datetime.fromisoformat(at))
                 for begin, end, n, at in failed
             ),
+            tuple((first, end) for each in skipped for first, end in each),
         )
 
 

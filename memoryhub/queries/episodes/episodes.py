@@ -261,19 +261,31 @@ def _episode(
     )
 
 
-def get_next(
-    thread: Thread, since: int, *, now: datetime, alone: bool = False
-) -> Episode | None:
-    """Return the thread's own first episode from slot `since` on; None without any.
+def list_own(
+    thread: Thread, where: Q, *, now: datetime, limit: int = 1
+) -> list[Episode]:
+    """List the thread's own episodes that begin at such slots, newest first.
 
-    With `alone` only one that begins there. What a fork inherited is its ancestor's.
-    `thread` comes with its subject. Three queries.
+    What a fork inherited is its ancestor's. `thread` comes with its subject. Three
+    queries.
     """
-    first = max(since, get_segments(thread)[-1].first)
-    rows = _begins(Slot.objects.filter(thread=thread)).filter(thread=thread)
-    rows = rows.filter(index=since) if alone else rows.filter(index__gte=first)
-    row = rows.order_by("index").first()
-    if row is None:
-        return None
-    made, _ = _read([_span(row, thread, thread.subject)], now=now)
-    return made[0]
+    rows = _begins(Slot.objects.filter(thread=thread)).filter(where, thread=thread)
+    spans = [
+        _span(row, thread, thread.subject) for row in rows.order_by("-index")[:limit]
+    ]
+    made, _ = _read(spans, now=now)
+    return [each for each in made if each]
+
+
+def list_alike(episode: Episode, *, now: datetime, limit: int) -> list[Episode]:
+    """List others of its subject whose first message is as long, newest first.
+
+    Three queries, of which one reads along all of the subject's episodes.
+    """
+    begin = episode.input
+    rows = _of_subject(episode.thread.subject)
+    rows = rows.filter(bytes=begin.bytes, tokens=begin.tokens)
+    rows = rows.exclude(thread_id=begin.home, index=begin.index)
+    subject = episode.thread.subject
+    made, _ = _read([_span(row, None, subject) for row in rows[:limit]], now=now)
+    return [each for each in made if each]

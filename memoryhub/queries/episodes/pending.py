@@ -40,6 +40,20 @@ class Pending(NamedTuple):
     given_up: int
 
 
+def unasked(held: Consolidated) -> Q:
+    """Give the condition of a thread's slots whose exchanges nobody was asked about."""
+    found = Q(index__gte=held.to)
+    for first, end in held.skipped:
+        found |= Q(index__gte=first, index__lt=end)
+    return found
+
+
+def wanted_of(project: Project) -> Q:
+    """Give the condition of the slots whose exchanges a project wants to be asked."""
+    since = project.consolidate_since
+    return Q() if since is None else Q(at__gte=since)
+
+
 def held_of(subject: Subject) -> Mapping[str, Consolidated]:
     """Return how far each thread of a subject is, by id. At most three queries."""
     home = find_home(subject)
@@ -55,7 +69,7 @@ def count(subject: Subject) -> Pending:
     for batch in _batches([*held.items()]):
         done = Q()
         for thread, each in batch:
-            done |= Q(thread_id=UUID(thread), index__lt=each.to)
+            done |= Q(thread_id=UUID(thread)) & ~unasked(each)
         waiting -= rows.filter(done).count()
     failed = [each for of in held.values() for each in of.failed]
     given_up = sum(each.retry_at is None for each in failed)
@@ -106,23 +120,47 @@ def state_of(held: Consolidated, begin: int) -> State:
     failed = held.find(begin)
     if failed is not None:
         return "given_up" if failed.retry_at is None else "failed"
-    return "consolidated" if begin < held.to else "pending"
+    return "consolidated" if held.was_asked(begin) else "pending"
 
 
-def wanted() -> frozenset[UUID]:
+class Wanted(NamedTuple):
+    """A project that has it done, of what was said from then on; None: of all."""
+
+    project: UUID
+    since: datetime | None
+
+
+def wanted() -> frozenset[Wanted]:
     """Return the projects that have it done. One query."""
     rows = Project.objects.filter(
         consolidate=Project.Consolidate.AUTO, state=Project.State.ACTIVE
     )
-    return frozenset(rows.values_list("id", flat=True))
+    return frozenset(map(Wanted._make, rows.values_list("id", "consolidate_since")))
+
+
+def is_wanted(thread: Thread) -> bool:
+    """Return whether anything of a thread may be asked, as `iter_threads` has it.
+
+    It comes with its project and its subject.
+    """
+    project, subject = thread.project, thread.subject
+    return (
+        project.consolidate == Project.Consolidate.AUTO
+        and project.state == Project.State.ACTIVE
+        and subject.state == Subject.State.ACTIVE
+        and thread.status in (Thread.Status.OPEN, Thread.Status.CLOSED)
+    )
 
 
 class Due(NamedTuple):
     """A thread that has an exchange to be asked, or will have one by then."""
 
     thread: UUID
+    project: UUID
     #: None: by now.
     at: datetime | None
+    #: When the newest of its exchanges began that are wanted.
+    newest: datetime
 
 
 def iter_threads(
@@ -131,7 +169,7 @@ def iter_threads(
     """Yield threads that have, or will have, an exchange to be asked.
 
     In projects that have it done, of people who are neither restricted nor being
-    erased; those that moved `since`, or whose home did, or all, and `also` these. Two
+    erased; those that moved `since`, or whose home did, or all, and `also` these. Three
     queries for 200 threads, and the state of each home that is not at hand.
     """
     rows = Thread.objects.filter(
@@ -141,7 +179,7 @@ def iter_threads(
         subject__anonymous=False,
         home=False,
         status__in=(Thread.Status.OPEN, Thread.Status.CLOSED),
-    ).select_related("subject")
+    ).select_related("subject", "project")
     moved = Q()
     if since is not None:
         # An operator has a failed one asked again, which moves the home alone.
@@ -159,26 +197,34 @@ def iter_threads(
 
 
 def _with_any(batch: Sequence[Thread]) -> Iterator[Due]:
-    begins = Slot.objects.filter(
-        thread__in=[each.id for each in batch], role="user", erased=False
-    )
-    rows = begins.values_list("thread").annotate(Max("index"), Count("index"))
-    found = {thread: (newest, number) for thread, newest, number in rows}
-    held: dict[UUID, Mapping[str, Consolidated]] = {}
+    homes: dict[UUID, Mapping[str, Consolidated]] = {}
+    for each in batch:
+        if each.subject_id not in homes:
+            homes[each.subject_id] = held_of(each.subject)
+    held = {
+        each.id: homes[each.subject_id].get(str(each.id), _NOBODY) for each in batch
+    }
+    wanted = Q()
+    for each in batch:
+        done = held[each.id]
+        again = Q(index__in=[one.begin for one in done.failed if one.retry_at])
+        own = (unasked(done) & wanted_of(each.project)) | again
+        wanted |= Q(thread=each.id) & own
+    rows = Slot.objects.filter(wanted, role="user", erased=False).values_list("thread")
+    counted = rows.annotate(Max("index"), Count("index"), Max("at"))
+    found = {thread: numbers for thread, *numbers in counted}
     for thread in batch:
         if thread.id not in found:
             continue
-        subject = thread.subject_id
-        if subject not in held:
-            held[subject] = held_of(thread.subject)
-        done = held[subject].get(str(thread.id), _NOBODY)
-        (newest, number), closed = found[thread.id], thread.status != "open"
-        followed = newest > done.to if done.to else number > 1
-        if followed or any(each.retry_at for each in done.failed):
-            yield Due(thread.id, None)
-        elif newest >= done.to:
+        last, number, newest = found[thread.id]
+        done, closed = held[thread.id], thread.status != Thread.Status.OPEN
+        due = any(each.retry_at for each in done.failed)
+        if due or number > 1 or closed or last < done.to:
+            yield Due(thread.id, thread.project_id, None, newest)
+        else:
             # The last one is over when nobody goes on with it.
-            yield Due(thread.id, None if closed else thread.last_event_at + SILENCE)
+            over = thread.last_event_at + SILENCE
+            yield Due(thread.id, thread.project_id, over, newest)
 
 
 def _batches(

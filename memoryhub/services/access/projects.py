@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
+from typing import Final
 from uuid import UUID
 
 import orjson
@@ -26,11 +29,15 @@ from memoryhub.models.projects import (
 )
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
+from memoryhub.queries.episodes.backlog import get_backlog
 from memoryhub.queries.threads import threads
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import operators
 from memoryhub.services.access.audit import COMMAND
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
+
+_LEARNING: Final = ("consolidate", "consolidate_since")
 
 
 def create(
@@ -115,17 +122,41 @@ def keep(project: Project, *, idle_days: int | None, actor: str = COMMAND) -> No
     _change(project, ["retention_idle_days"], actor=actor)
 
 
-def consolidate(project: Project, *, auto: bool, actor: str = COMMAND) -> None:
-    """Have the language model asked for facts of what was said, or no longer.
+def consolidate(
+    project: Project, *, auto: bool, backlog: int | None = None, actor: str = COMMAND
+) -> None:
+    """Have the language model asked for facts of what is said, or no longer.
 
-    The worker acts on it within ten seconds, wherever a model is configured; what was
-    said before is asked as well.
+    The worker acts on it within ten seconds, wherever a model is configured. Of what
+    was said before it is asked only with `backlog`: the number of exchanges that was
+    shown to whoever agrees. Raises InvalidError where more than that wait by now.
     """
+    _learn(project, auto=auto, backlog=backlog)
+    _change(project, _LEARNING, actor=actor)
+
+
+async def consolidate_async(
+    project: UUID, *, auto: bool, backlog: int | None, actor: str
+) -> Project:
+    """Do as `consolidate` does, for coroutines."""
+    found = await read(Project.objects.get, id=project)
+    await read(_learn, found, auto=auto, backlog=backlog)
+    await journal.run_async(partial(_changed, found, _LEARNING, actor=actor))
+    return found
+
+
+def _learn(project: Project, *, auto: bool, backlog: int | None) -> None:
+    if auto and backlog is not None:
+        waiting = get_backlog(project).exchanges
+        if waiting > backlog:
+            says = f"null, or the number of exchanges that wait: {waiting}"
+            raise InvalidError(loc="backlog", allowed=says)
+        project.consolidate_since = None
+    elif auto and project.consolidate != project.Consolidate.AUTO:
+        project.consolidate_since = clock.now()
     project.consolidate = (
         project.Consolidate.AUTO if auto else (project.Consolidate.MANUAL)
     )
-
-    _change(project, ["consolidate"], actor=actor)
 
 
 def instruct(project: Project, *, observer: str, actor: str = COMMAND) -> None:
@@ -215,14 +246,15 @@ def require_lifetimes(
             raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
 
 
-def _change(project: Project, fields: list[str], *, actor: str) -> None:
-    def change() -> None:
-        with transaction.atomic():
-            fence.require_active(project.id)
-            project.save(update_fields=fields)
-            _note("project.changed", project, actor=actor)
+def _change(project: Project, fields: Sequence[str], *, actor: str) -> None:
+    journal.run(partial(_changed, project, fields, actor=actor))
 
-    journal.run(change)
+
+def _changed(project: Project, fields: Sequence[str], *, actor: str) -> None:
+    with transaction.atomic():
+        fence.require_active(project.id)
+        project.save(update_fields=fields)
+        _note("project.changed", project, actor=actor)
 
 
 def _note(action: str, project: Project, *, actor: str) -> None:

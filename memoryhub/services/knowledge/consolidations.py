@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import Q
+
 from memoryhub.errors import (
     InvalidError,
     NotFoundError,
@@ -37,9 +39,10 @@ from memoryhub.kernel.messages.words import content_words
 from memoryhub.kernel.state.knowledge import Consolidated
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.server.clock import clock
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.episodes import episodes
+from memoryhub.queries.episodes import episodes, pending
 from memoryhub.queries.episodes.episodes import Episode
 from memoryhub.queries.knowledge import facts as known
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -61,6 +64,8 @@ ACTOR = "worker:consolidation"
 _READ = 24_000
 #: Predicates in use that it is told, so that it takes those.
 _PREDICATES = 50
+#: Exchanges with a first message as long that are compared with one.
+_ALIKE = 10
 
 PROMPT: Final = """\
 You read one exchange between a user and an assistant and note what it tells about the \
@@ -87,26 +92,52 @@ class Due:
     episode: Episode
     #: Of the subject, as it was read.
     epoch: int
-    since: int
     attempts: int
+    #: Where older ones begin that it comes before, if there are any.
+    skipped_from: int | None = None
 
 
 def find_due(thread: Thread, *, now: datetime) -> Due | None:
-    """Return the thread's next exchange that is over, or a failed one due again.
+    """Return a failed exchange of the thread that is due again, or its newest one.
 
-    `thread` comes with its subject, whose epoch is read first. A few queries.
+    The newest that is over, which nobody was asked about yet, and which the project
+    wants to be asked. `thread` comes with its subject, whose epoch is read first, and
+    its project. A few queries.
     """
     subject = Subject.objects.select_related("project").get(id=thread.subject_id)
     held = _held(subject, thread)
     for failed in held.failed:
         if failed.retry_at is not None and failed.retry_at <= now:
-            found = episodes.get_next(thread, failed.begin, now=now, alone=True)
-            if found is not None:
-                return _due(subject, thread, found, held, failed.attempts)
-    found = episodes.get_next(thread, held.to, now=now)
-    if found is None or not found.over:
-        return None
-    return _due(subject, thread, found, held, 0)
+            for found in episodes.list_own(thread, Q(index=failed.begin), now=now):
+                return Due(
+                    thread=thread,
+                    episode=found,
+                    epoch=subject.epoch,
+                    attempts=failed.attempts,
+                )
+    # Only the last of a thread goes on.
+    for found in episodes.list_own(thread, _unasked(thread, held), now=now, limit=2):
+        if found.over:
+            older = Slot.objects.filter(
+                thread=thread,
+                role="user",
+                erased=False,
+                index__gte=held.to,
+                index__lt=found.input.index,
+            )
+            indexes = older.order_by("index").values_list("index", flat=True)
+            return Due(
+                thread=thread,
+                episode=found,
+                epoch=subject.epoch,
+                attempts=0,
+                skipped_from=indexes.first(),
+            )
+    return None
+
+
+def _unasked(thread: Thread, held: Consolidated) -> Q:
+    return pending.unasked(held) & pending.wanted_of(thread.project)
 
 
 def retry(
@@ -129,22 +160,10 @@ def find_next(thread: Thread, *, now: datetime) -> datetime | None:
     """
     held = _held(thread.subject, thread)
     again = [each.retry_at for each in held.failed if each.retry_at is not None]
-    found = episodes.get_next(thread, held.to, now=now)
-    if found is not None and thread.status == Thread.Status.OPEN:
-        again.append(found.ended_at + episodes.SILENCE)
+    if thread.status == Thread.Status.OPEN:
+        found = episodes.list_own(thread, _unasked(thread, held), now=now)
+        again += [each.ended_at + episodes.SILENCE for each in found]
     return min(again, default=None)
-
-
-def _due(
-    subject: Subject, thread: Thread, found: Episode, held: Consolidated, attempts: int
-) -> Due:
-    return Due(
-        thread=thread,
-        episode=found,
-        epoch=subject.epoch,
-        since=held.to,
-        attempts=attempts,
-    )
 
 
 def _held(subject: Subject, thread: Thread) -> Consolidated:
@@ -160,14 +179,18 @@ def consolidate(
 ) -> Receipt | None:
     """Ask the model for the facts of an exchange, and write them or that it failed.
 
-    None if somebody else has done it, or anything of the subject was erased meanwhile:
-    then nothing is written. Nor is where the model is away, whatever it is asked:
-    raises ModelError then, unless it is `awake`, so that it is this exchange that it
-    fails at. Raises SubjectErasedError, SubjectRestrictedError. `host` is the model's,
-    which is noted as a recipient.
+    Of an exchange with the same words as one of the subject that was asked before, the
+    same is learnt again, and nobody is asked. None if somebody else has done it, or
+    anything of the subject was erased meanwhile: then nothing is written. Nor is where
+    the model is away, whatever it is asked: raises ModelError then, unless it is
+    `awake`, so that it is this exchange that it fails at. Raises SubjectErasedError,
+    SubjectRestrictedError. `host` is the model's, which is noted as a recipient.
     """
     try:
-        return _written(due, replace(_command(due, ask, awake=awake), host=host))
+        command = _learnt_before(due)
+        if command is None:
+            command = replace(_command(due, ask, awake=awake), host=host)
+        return _written(due, command)
     except (StaleError, InvalidError):
         # What it was learnt from is gone, or is not what it was.
         return None
@@ -175,14 +198,7 @@ def consolidate(
 
 def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
     """The command that what the model answers leads to."""
-    messages = _messages(due)
-    command = Consolidate(
-        thread=str(due.thread.id),
-        begin=due.episode.input.index,
-        end=due.episode.end,
-        since=due.since,
-        attempts=due.attempts,
-    )
+    messages, command = _messages(due), _blank(due)
     answer: Answer | None = None
     try:
         for _ in range(2):
@@ -209,6 +225,48 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
     made = _facts(due, answer.claims)
     dropped = answer.dropped + len(answer.claims) - len(made)
     return replace(command, facts=made, dropped=dropped)
+
+
+def _blank(due: Due) -> Consolidate:
+    return Consolidate(
+        thread=str(due.thread.id),
+        begin=due.episode.input.index,
+        end=due.episode.end,
+        attempts=due.attempts,
+        skipped_from=due.skipped_from,
+    )
+
+
+def _learnt_before(due: Due) -> Consolidate | None:
+    """The command with what was learnt of an equal exchange; None without one.
+
+    It names this exchange as its source, so that it stays when the other is erased.
+    """
+    words, subject = _lines(due.episode), due.thread.subject
+    alike = episodes.list_alike(due.episode, now=clock.now(), limit=_ALIKE)
+    equal = [each for each in alike if _lines(each) == words]
+    outcomes = pending.list_outcomes(subject, equal)
+    for before, outcome in zip(equal, outcomes, strict=True):
+        if outcome.state != "consolidated":
+            continue
+        claims = [
+            Claim(
+                entity=each.entity,
+                predicate=each.predicate,
+                value=each.value,
+                confidence=each.confidence,
+                # Since it was said, or since when the exchange says.
+                valid_from=None
+                if each.valid_from == before.occurred_at
+                else each.valid_from,
+                valid_until=each.valid_until,
+                many=each.many,
+            )
+            for each in outcome.facts
+            if each.origin == "model" and each.retracted_seq is None
+        ]
+        return replace(_blank(due), facts=_facts(due, claims))
+    return None
 
 
 def _is_away(wrong: ModelError) -> bool:
@@ -269,7 +327,8 @@ def _facts(due: Due, claims: Sequence[Claim]) -> tuple[NewFact, ...]:
 def _messages(due: Due) -> list[Message]:
     used = _predicates(due.thread.subject)
     parts = [f"Predicates in use: {', '.join(used)}"] if used else []
-    parts += [f"It took place at {due.episode.occurred_at.isoformat()}.", _lines(due)]
+    parts += [f"It took place at {due.episode.occurred_at.isoformat()}."]
+    parts.append(_lines(due.episode))
     return [message("system", PROMPT), message("user", "\n\n".join(parts))]
 
 
@@ -279,11 +338,11 @@ def _predicates(subject: Subject) -> list[str]:
     return [*dict.fromkeys(fact.predicate for fact in found)][:_PREDICATES]
 
 
-def _lines(due: Due) -> str:
+def _lines(episode: Episode) -> str:
     """The exchange, each line of it behind a bar, so that it ends nothing."""
     texts = list[tuple[str, str]]()
-    for line in due.episode.lines:
-        speaker = "user" if line.index == due.episode.input.index else "assistant"
+    for line in episode.lines:
+        speaker = "user" if line.index == episode.input.index else "assistant"
         if not line.erased and (words := content_words(line.content)):
             texts.append((speaker, words))
     whole = "\n".join(f"{role}: {text}" for role, text in texts)

@@ -385,3 +385,25 @@ def test_what_observers_are_to_keep_is_saved_and_has_a_limit(owner: Client) -> N
     assert "At most 8 KiB" in answer.content.decode()
     kept.refresh_from_db()
     assert kept.observer_instructions.startswith("Keep")
+
+
+def test_what_was_said_before_is_asked_once_its_number_was_shown(
+    owner: Client, agent: Agent, acme: Project
+) -> None:
+    factories.make_thread(agent, "talk", user_id="ann")
+    factories.append(agent, "talk", "I like tea.", "I like rye.")
+    page = owner.get(SETTINGS).content.decode()
+    assert "from now on, the newest first" in page
+    assert "Exchanges</dt>" not in page
+    page = owner.get(SETTINGS, {"backlog": "count"}).content.decode()
+    assert "Exchanges</dt><dd>2</dd>" in page
+    sent = {"consolidate": "auto", "backlog": "1"}
+    answer = owner.post(SETTINGS, sent)
+    assert answer.status_code == 422
+    assert "More exchanges wait" in answer.content.decode()
+    assert owner.post(SETTINGS, {**sent, "backlog": "2"}).status_code == 302
+    acme.refresh_from_db()
+    assert (acme.consolidate, acme.consolidate_since) == ("auto", None)
+    page = owner.get(SETTINGS).content.decode()
+    assert "asked of all that was said" in page
+    assert owner.post(SETTINGS, {**sent, "backlog": "x"}).status_code == 422
