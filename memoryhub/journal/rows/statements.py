@@ -347,6 +347,21 @@ def select_learnt(
     return [each for each in found if each[:2] in records]
 
 
+def select_learnt_in(
+    subject: UUID, threads: Collection[UUID]
+) -> list[tuple[UUID, int, int]]:
+    """Return the same of all records of these threads."""
+    rows = _select(
+        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
+        f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
+        'ON d."derived_thread" = t."id" '
+        f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
+        f'AND d."thread_id" IN ({_places(threads)}) ORDER BY d."derived_seq"',
+        [_uuid(subject), *map(_uuid, threads)],
+    )
+    return [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
+
+
 def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
     """Return TIMELINE_COLUMNS of all rows of the timelines that assertions are of.
 

@@ -171,6 +171,13 @@ class Mark(NamedTuple):
         return all(place in texts for place in self.places)
 
 
+class SlotMarks(NamedTuple):
+    """What no longer holds of what a slot said, behind the line that tells it."""
+
+    slot: int
+    marks: tuple[Mark, ...]
+
+
 class Recall(NamedTuple):
     """What a turn brought along unasked; its texts are the refs of the section."""
 
@@ -253,6 +260,8 @@ class Record:
     tools: str | None = None
     #: Of the agent's own tools.
     own_tools: Location | None = None
+    #: What no longer holds of what the log tells, by slot.
+    log_marks: tuple[SlotMarks, ...] = ()
     #: Of the whole request; padded.
     bytes: int = 0
     tokens: int = 0
@@ -260,6 +269,17 @@ class Record:
     tokenizer: str = ESTIMATED
 
     @property
+    def mark_places(self) -> list[Location]:
+        """Return where the assertions lie that its marks are told by."""
+        found = self.recall.mark_places if self.recall else []
+        return [*found, *places_of(self.log_marks)]
+
+    @property
     def recall_given(self) -> int:
         """Tokens of what the turn brings along."""
         return sum(each.tokens for each in self.sections if each.name == "recall")
+
+
+def places_of(log_marks: Iterable[SlotMarks]) -> list[Location]:
+    """Return where the assertions lie that marks of the log are told by."""
+    return [at for each in log_marks for mark in each.marks for at in mark.places]

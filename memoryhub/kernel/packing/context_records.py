@@ -9,6 +9,7 @@ from uuid import UUID
 from memoryhub.kernel.levels import contexts
 from memoryhub.kernel.paging.entries import place_body
 from memoryhub.kernel.state.context_bodies import (
+    LogMarksBody,
     ManifestBody,
     MarkBody,
     OfferedBody,
@@ -46,6 +47,11 @@ def packed(
         manifest=_manifest_body(record.manifest) if record.manifest else None,
         recall=_recall_body(record.recall) if record.recall else None,
         recall_asked=record.recall_asked,
+        log_marks=[
+            LogMarksBody(slot=each.slot, marks=_mark_bodies(each.marks) or [])
+            for each in record.log_marks
+        ]
+        or None,
         tokens=record.tokens,
         bytes=record.bytes,
         tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
@@ -148,18 +154,19 @@ def _mark_bodies(marks: Sequence[contexts.Mark]) -> list[MarkBody] | None:
 
 
 def _recall(body: RecallBody) -> contexts.Recall:
-    marks = tuple(
-        tuple(
-            contexts.Mark(UUID(mark.thread), mark.since, mark.begins, mark.holds)
-            for mark in each.marks or ()
-        )
-        for each in body.texts
-    )
+    marks = tuple(_marks(each.marks or ()) for each in body.texts)
     return contexts.Recall(
         turn=body.turn,
         sources=tuple(each.source for each in body.texts),
         pages=tuple(each.page_id for each in body.texts),
         marks=marks if any(marks) else (),
+    )
+
+
+def _marks(bodies: Iterable[MarkBody]) -> tuple[contexts.Mark, ...]:
+    return tuple(
+        contexts.Mark(UUID(mark.thread), mark.since, mark.begins, mark.holds)
+        for mark in bodies
     )
 
 
@@ -191,6 +198,10 @@ def record_of(
         tokens=event.tokens,
         tokenizer=event.tokenizer or ESTIMATED,
         own_tools=_place(event.own_tools, own),
+        log_marks=tuple(
+            contexts.SlotMarks(each.slot, _marks(each.marks))
+            for each in event.log_marks or ()
+        ),
     )
 
 

@@ -34,6 +34,7 @@ from memoryhub.kernel.levels.contexts import (
     Ref,
     Row,
     Section,
+    SlotMarks,
     Texts,
 )
 from memoryhub.kernel.levels.opened import Opened
@@ -104,6 +105,7 @@ class Wanted:
     blocks: tuple[Chosen, ...] = ()
     #: Where the observations lie that stand for older messages, in their order.
     log: tuple[Location, ...] = ()
+    log_marks: tuple[SlotMarks, ...] = ()
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
     #: At which the exchange began; None without a message of the user.
@@ -345,7 +347,8 @@ class _Packer:
         shown, texts = wanted.blocks, [self.texts[place] for place in wanted.log]
         blocks = [block_lines.line(self.texts[b.place], whole=b.whole) for b in shown]
         fenced_tokens = self._fence(block_lines.FENCE, blocks)
-        fenced_tokens += self._fence(log_lines.FENCE, log_lines.texts(texts))
+        logged = log_lines.texts(texts, wanted.log_marks, self.texts)
+        fenced_tokens += self._fence(log_lines.FENCE, logged)
         refs = tuple(self._head_ref(b.place, whole=b.whole) for b in shown)
         log = tuple(map(self._head_ref, wanted.log))
         tokens = nothing.tokens + fenced_tokens
@@ -586,6 +589,7 @@ class _Packer:
             recall_asked=self.wanted.recall_asked,
             tools=sides.tools,
             own_tools=self.wanted.own_tools,
+            log_marks=self.wanted.log_marks if sides.log else (),
         )
 
     def _shown_page(self, choice: Choice) -> ShownPage | Plain:

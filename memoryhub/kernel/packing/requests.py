@@ -352,9 +352,8 @@ class _Made:
     def _log(self) -> list[str]:
         """What stands for older messages."""
         refs = self._refs("log")
-        return log_lines.texts(
-            [self._texts[ref.location(self._thread)] for ref in refs]
-        )
+        found = [self._texts[ref.location(self._thread)] for ref in refs]
+        return log_lines.texts(found, self._record.log_marks, self._texts)
 
     def _fences(self) -> Iterator[tuple[str, list[str]]]:
         """What stands in fences of the head and never leaves for a page."""

@@ -9,7 +9,13 @@ from uuid import UUID
 
 from memoryhub.kernel.levels import block_lines, recalls, tools
 from memoryhub.kernel.levels.block_lines import Carried
-from memoryhub.kernel.levels.contexts import Policies, Record, Row, Texts
+from memoryhub.kernel.levels.contexts import (
+    Policies,
+    Record,
+    Row,
+    Texts,
+    places_of,
+)
 from memoryhub.kernel.levels.levels import producible
 from memoryhub.kernel.levels.recalls import Related
 from memoryhub.kernel.levels.tokens import Count
@@ -178,6 +184,7 @@ def places(wanted: Wanted) -> list[Location]:
     own += [*(each.place for each in wanted.blocks), *wanted.log]
     own += [ref.location(wanted.thread) for ref in wanted.recalled]
     own += wanted.recall.mark_places if wanted.recall else []
+    own += places_of(wanted.log_marks)
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *messages, *rows, *own])]
 
@@ -330,6 +337,9 @@ def without(wanted: Wanted, gone: Collection[Location]) -> Wanted:
         newest=kept(wanted.newest),
         blocks=tuple(each for each in wanted.blocks if each.place not in there),
         log=tuple(place for place in wanted.log if place not in there),
+        log_marks=tuple(
+            each for each in wanted.log_marks if there.isdisjoint(places_of([each]))
+        ),
         available=rows(wanted.available),
         offered=wanted.offered
         and replace(wanted.offered, rows=rows(wanted.offered.rows)),

@@ -38,6 +38,13 @@ class MarkBody(Body):
     holds: Count | None = None
 
 
+class LogMarksBody(Body):
+    """What no longer holds of what the log tells of a slot: `contexts.SlotMarks`."""
+
+    slot: Count
+    marks: list[MarkBody]
+
+
 class RecalledBody(Body):
     """A text that a turn brought along: how it was found, and its page."""
 

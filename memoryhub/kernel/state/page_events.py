@@ -18,7 +18,12 @@ from memoryhub.kernel.state.bodies import (
     Size,
     Token,
 )
-from memoryhub.kernel.state.context_bodies import ManifestBody, RecallBody, SectionBody
+from memoryhub.kernel.state.context_bodies import (
+    LogMarksBody,
+    ManifestBody,
+    RecallBody,
+    SectionBody,
+)
 from memoryhub.kernel.state.pages import Level, Modality, PageType, Tier
 from memoryhub.kernel.state.paging_config import Mode, Policy
 from memoryhub.kernel.text.names import Name
@@ -391,6 +396,8 @@ class TurnPacked(Event):
     recall: RecallBody | None = None
     #: Tokens for it that the thread asks for; None where it says nothing of them.
     recall_asked: Count | None = None
+    #: What no longer holds of what the log tells; None: all of it does.
+    log_marks: list[LogMarksBody] | None = None
     tokens: Count
     bytes: Size
     #: Who counted all tokens of it; None: est/1.

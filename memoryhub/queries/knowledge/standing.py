@@ -12,7 +12,8 @@ from uuid import UUID
 
 from memoryhub.journal.rows import statements
 from memoryhub.kernel.knowledge.derivation import Assertion, Fact
-from memoryhub.kernel.levels.contexts import Mark
+from memoryhub.kernel.levels.contexts import Mark, SlotMarks
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -23,6 +24,7 @@ from memoryhub.queries.knowledge.timelines import (
     seq_at,
     timelines_of,
 )
+from memoryhub.queries.threads.forks import get_segments
 
 #: A record: its thread, and its seq there.
 Place = tuple[UUID, int]
@@ -81,7 +83,39 @@ def list_marks(
     At an instant of the world, by what was known at another, or is by now. One query
     where nothing was learnt from any, else three.
     """
-    learnt = statements.select_learnt(subject.id, {*places}) if places else ()
+    learnt = statements.select_learnt(subject.id, {*places}) if places else []
+    return _marks_of(subject, learnt, at=at, known_at=known_at)
+
+
+def list_log_marks(thread: Thread, *, at: datetime) -> tuple[SlotMarks, ...]:
+    """Return what no longer holds of what was said in a thread, by slot.
+
+    For its log, which tells it for as long as the thread lasts. One query where nothing
+    was learnt from it, else three, and one more where anything is so.
+    """
+    parts = {each.thread: each for each in get_segments(thread)}
+    learnt = statements.select_learnt_in(thread.subject_id, parts)
+    found = _marks_of(thread.subject, learnt, at=at)
+    if not found:
+        return ()
+    rows = Slot.objects.filter(
+        thread__in={home for home, _ in found}, seq__in={seq for _, seq in found}
+    )
+    slots = rows.order_by("index").values_list("thread_id", "seq", "index")
+    return tuple(
+        SlotMarks(index, found[home, seq])
+        for home, seq, index in slots
+        if (home, seq) in found and index < parts[home].end
+    )
+
+
+def _marks_of(
+    subject: Subject,
+    learnt: Collection[tuple[UUID, int, int]],
+    *,
+    at: datetime,
+    known_at: datetime | None = None,
+) -> dict[Place, tuple[Mark, ...]]:
     home = find_home(subject) if learnt else None
     if home is None:
         return {}

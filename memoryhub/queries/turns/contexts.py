@@ -52,6 +52,7 @@ from memoryhub.kernel.text import names
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import standing
 from memoryhub.queries.replay import tokenizers
 from memoryhub.queries.search import recalls
 
@@ -123,6 +124,9 @@ def pack(
     wanted = selection.wanted(state, options, home=list_home(thread, state))
     if before and before.home == thread.id:
         wanted = selection.continued(wanted, before.record)
+    if wanted.log and options.now is not None:
+        marks = standing.list_log_marks(thread, at=options.now)
+        wanted = replace(wanted, log_marks=marks)
     places = selection.places(wanted)
     opened = texts.opened(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
@@ -366,7 +370,7 @@ def record_places(record: Record, own: UUID) -> list[Location]:
     places = [ref.location(own) for ref in refs]
     places += [ref.message(own) for ref in refs if ref.message_at]
     named = [record.own_tools] if record.own_tools else []
-    named += record.recall.mark_places if record.recall else []
+    named += record.mark_places
     return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
 
 
