@@ -86,7 +86,7 @@ class Once(TypedDict, total=False):
 
 
 class Match(TypedDict, total=False):
-    """Write only if the thread, or the key, still stands there."""
+    """Write only if the thread, the key or the block still stands there."""
 
     if_match: int
 

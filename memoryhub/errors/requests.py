@@ -48,7 +48,7 @@ class BadPreconditionError(Refusal):
 
 
 class StaleError(Refusal):
-    """The thread has moved past the seq in If-Match. Read it again, then decide."""
+    """It has moved past the seq or version in If-Match. Read again, then decide."""
 
     code = "stale"
 

@@ -140,9 +140,15 @@ def expected(request: HttpRequest) -> Expected:
 
 
 def version(text: str) -> int:
+    text = unquoted(text)
     if not _VERSION.fullmatch(text) or abs(int(text)) > strict_json.MAX_INTEGER:
         raise BadPreconditionError
     return int(text)
+
+
+def unquoted(tag: str) -> str:
+    """Return an entity tag without its quotes, which clients of HTTP send."""
+    return tag[1:-1] if len(tag) > 1 and tag[0] == tag[-1] == '"' else tag
 
 
 class EmptyIn(In):

@@ -55,9 +55,9 @@ A refused fault is the one refusal that may be journaled. The fault budget (429
 **Working memory** of a thread is its keys, the task, notes and checkpoints. Each
 read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
 with `_` or `mh.`, until an instant if one was set; once that has passed nothing sees it
-any more. On keys and the task `If-Match` takes the version that a read gave, and
-`If-None-Match: *` says that there must be none. What a fork inherits has numbers of 0
-and below.
+any more. On keys, the task and blocks `If-Match` takes the version that a read gave,
+and on the first two `If-None-Match: *` says that there must be none. What a fork
+inherits has numbers of 0 and below.
 
 **People.** Whatever is about one person is told by a `user_id` in a body, never in an
 address: `POST /subjects:resolve` gives the id by which other routes know it. What was
@@ -104,8 +104,13 @@ _REPEATS = (IdempotencyMismatchError, InProgressError)
 #: What headers of requests take.
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
+#: The same, or as an entity tag.
+_TAG_SCHEMA = {"type": "string", "pattern": '^(0|[1-9][0-9]{0,17}|"[0-9]{1,18}")$'}
 #: A key's or the task's: what a fork inherits has numbers of 0 and below.
-_VERSION_SCHEMA = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,17})$"}
+_VERSION_SCHEMA = {
+    "type": "string",
+    "pattern": '^(0|-?[1-9][0-9]{0,17}|"-?[0-9]{1,18}")$',
+}
 _NONE_SCHEMA = {"type": "string", "enum": ["*"]}
 _VERSIONED = ("/keys/{key}", "/task")
 
@@ -152,7 +157,7 @@ def _complete(
         parameters.append(_header("If-Match", _VERSION_SCHEMA))
         parameters.append(_header("If-None-Match", _NONE_SCHEMA))
     elif StaleError in refusals:
-        parameters.append(_header("If-Match", _SEQ_SCHEMA))
+        parameters.append(_header("If-Match", _TAG_SCHEMA))
     name = operation["operationId"]
     summary, _, more = operation.pop("description").partition(".")
     operation["summary"] = f"{summary}."

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 from pydantic import BaseModel
 
+from memoryhub.api.document import memory_fields
 from memoryhub.api.http.reading import GONE
 from memoryhub.errors import (
     BadPreconditionError,
@@ -44,10 +45,14 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def if_match(request: HttpRequest) -> int | None:
-    """Return the head seq the client saw. Raises BadPreconditionError."""
+    """Return the head seq, or the version, that the client saw, in quotes or without.
+
+    Raises BadPreconditionError.
+    """
     text = request.META.get("HTTP_IF_MATCH")
     if text is None:
         return None
+    text = memory_fields.unquoted(text)
     if not _SEQ.fullmatch(text) or int(text) > strict_json.MAX_INTEGER:
         raise BadPreconditionError
     return int(text)

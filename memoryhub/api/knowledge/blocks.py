@@ -193,9 +193,15 @@ async def get(
     place: Place,
     block: Path[OwnPageId],
     query: Query[BlocksQuery],
-) -> BlockOut:
-    """One block, now or as of an event of the home thread."""
-    return await read(_get, auth.caller(request), place, block, query)
+) -> HttpResponse:
+    """One block, now or as of an event of the home thread.
+
+    `ETag` is its version, for If-Match of a write.
+    """
+    out = await read(_get, auth.caller(request), place, block, query)
+    answer = rendered(out)
+    answer["ETag"] = f'"{out.version}"'
+    return answer
 
 
 @router.route_both(
@@ -204,7 +210,7 @@ async def get(
     needs=auth.WRITE,
     out=BlockWrittenOut,
     status=(200, 201),
-    refusals=[*KEEPING, BlocksFullError, PageErasedError],
+    refusals=[*KEEPING, BlocksFullError, PageErasedError, BlockReadOnlyError],
 )
 async def put(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: BlockIn
@@ -220,7 +226,7 @@ async def put(
             description=body.description,
             read_only=body.read_only,
         ),
-        conditions=Conditions(by=body.by, if_match=if_match(request)),
+        conditions=Conditions(by=body.by, version=if_match(request)),
     )
     return _written(receipt)
 
@@ -275,7 +281,7 @@ async def replace(
     "/blocks/{block}/revert",
     needs=auth.WRITE,
     out=BlockWrittenOut,
-    refusals=[*KEEPING, *_OF_A_BLOCK],
+    refusals=[*KEEPING, *_OF_A_BLOCK, BlockReadOnlyError],
 )
 async def revert(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: RevertIn
@@ -308,7 +314,7 @@ async def delete(
         agent=agent,
         subject=await read(find_subject, agent, place),
         block=block,
-        conditions=Conditions(if_match=if_match(request)),
+        conditions=Conditions(version=if_match(request)),
     )
     out = BlockDeletedOut(subject=receipt.subject, seq=receipt.seq, block=block)
     return rendered(out)
@@ -316,7 +322,7 @@ async def delete(
 
 def _conditions(request: HttpRequest, body: _Body) -> Conditions:
     return Conditions(
-        by=body.by, if_match=if_match(request), request=idempotency(request, body)
+        by=body.by, version=if_match(request), request=idempotency(request, body)
     )
 
 
@@ -334,7 +340,9 @@ def _written(receipt: Receipt) -> HttpResponse:
         version=1 if isinstance(event, PageCreated) else event.version,
         tokens=event.tokens or 0,
     )
-    return rendered(out, status=201 if made else 200, replayed=receipt.replayed)
+    answer = rendered(out, status=201 if made else 200, replayed=receipt.replayed)
+    answer["ETag"] = f'"{out.version}"'
+    return answer
 
 
 # What is read is rendered where it was read: the event loop has others to serve.

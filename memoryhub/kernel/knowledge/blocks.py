@@ -18,6 +18,7 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.parts import Part
 from memoryhub.kernel.state.page_events import By
+from memoryhub.kernel.state.pages import Entry
 
 #: Of one subject.
 MAX_BLOCKS = 200
@@ -36,6 +37,8 @@ class WriteBlock(PageCommand):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBlock(PageCommand):
     page_id: str
+    #: The version that is to go; None: whatever is there.
+    version: int | None = None
     by: By = "tool"
 
 
@@ -45,10 +48,7 @@ def write_block(decision: Decision, command: WriteBlock, pages: PageTable) -> No
     Raises StaleError when there is another version than the one it was made of,
     BlocksFullError beyond MAX_BLOCKS, PageErasedError for an id that was deleted.
     """
-    page_id = command.page.page_id
-    entry = decision.paging.tlb.find(page_id) or pages.entry(page_id)
-    if command.version not in (None, entry.version if entry else 0):
-        raise StaleError(head_seq=decision.state.seq)
+    entry = _require(decision, command.page.page_id, command.version, pages)
     if entry is None and pages.count() >= MAX_BLOCKS:
         raise BlocksFullError(max_blocks=MAX_BLOCKS)
     made = CreatePages(pages=(command.page,), replace=True, by=command.by)
@@ -56,9 +56,24 @@ def write_block(decision: Decision, command: WriteBlock, pages: PageTable) -> No
 
 
 def delete_block(decision: Decision, command: DeleteBlock, pages: PageTable) -> None:
-    """Take a block out for good. Emits page.deleted; its id is never used again."""
+    """Take a block out for good. Emits page.deleted; its id is never used again.
+
+    Raises StaleError when there is another version than the one that is to go.
+    """
+    _require(decision, command.page_id, command.version, pages)
     made = DeletePage(page_id=command.page_id, by=command.by)
     page_table.delete_page(decision, made, pages)
+
+
+def _require(
+    decision: Decision, page_id: str, version: int | None, pages: PageTable
+) -> Entry | None:
+    """Return the block that is there. Raises StaleError unless it is at `version`."""
+    entry = decision.paging.tlb.find(page_id) or pages.entry(page_id)
+    there = entry.version if entry else 0
+    if version not in (None, there):
+        raise StaleError(version=there)
+    return entry
 
 
 PART = Part(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,6 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import Receipt, Request
-from memoryhub.kernel.commands import Refuse
 from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
 from memoryhub.kernel.levels.opened import Opened
 from memoryhub.kernel.levels.tokens import EST
@@ -63,8 +61,8 @@ class Conditions:
     """On whose account a block is written, and under which conditions."""
 
     by: By = "tool"
-    #: Of the home thread.
-    if_match: int | None = None
+    #: Of the block, 0 for none at all; None: whatever is there.
+    version: int | None = None
     request: Request | None = None
 
 
@@ -77,10 +75,10 @@ async def put(
     """Make a block, or write its next version. Emits page.created or page.updated.
 
     Raises BlocksFullError, PageErasedError for an id that was deleted,
-    ValueTooLargeError, ValueErasedError, StaleError.
+    ValueTooLargeError, ValueErasedError, StaleError, BlockReadOnlyError for a model.
     """
-    command = await read(_as_command, subject, draft, conditions.by)
-    return await _submit(agent, subject, command, conditions)
+    make = partial(_as_command, subject, draft, conditions)
+    return await _write(agent, subject, draft.block, make, conditions)
 
 
 def put_by_hand(
@@ -96,13 +94,8 @@ def put_by_hand(
         raise InvalidError(loc="block")
     if len((draft.description or "").encode()) > MAX_DESCRIPTION_BYTES:
         raise InvalidError(loc="description")
-    command = _as_command(subject, draft, ANY.by)
-    return homes.perform(
-        subject,
-        dataclasses.replace(command, version=version),
-        actor=actor,
-        epoch=subject.epoch,
-    )
+    command = _as_command(subject, draft, Conditions(version=version))
+    return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
 
 
 def undo_by_hand(home: Thread, block: str, *, seq: int, actor: str) -> Receipt:
@@ -171,13 +164,12 @@ async def revert(
     """Write an older version of a block, text and meta, as its next one.
 
     Raises InvalidError for a version that it never had, PageUnknownError,
-    PageErasedError for one whose text is gone, StaleError if anything of the subject's
-    was erased meanwhile.
+    PageErasedError for one whose text is gone, BlockReadOnlyError for a model,
+    StaleError if anything of the subject's was erased meanwhile.
     """
-    make = partial(_as_it_was, subject, block, version, conditions.by)
-    command = await read(homes.prepared, make, conditions.request)
+    make = partial(_as_it_was, subject, block, version, conditions)
     # Erased meanwhile, what was read here may not be written again.
-    return await _submit(agent, subject, command, conditions, epoch=subject.epoch)
+    return await _write(agent, subject, block, make, conditions, epoch=subject.epoch)
 
 
 async def delete(
@@ -185,16 +177,12 @@ async def delete(
 ) -> Receipt:
     """Take a block out for good; its id is never used again. Emits page.deleted.
 
-    Raises PageUnknownError, PageErasedError, SubjectHeldError.
+    Raises PageUnknownError, PageErasedError, SubjectHeldError, StaleError.
     """
     await read(_current, subject, block)
-    command = DeleteBlock(page_id=block, by=conditions.by)
+    command = DeleteBlock(page_id=block, version=conditions.version, by=conditions.by)
     return await homes.submit(
-        agent=agent,
-        subject=subject,
-        command=command,
-        if_match=conditions.if_match,
-        request=conditions.request,
+        agent=agent, subject=subject, command=command, request=conditions.request
     )
 
 
@@ -205,70 +193,97 @@ async def _edit(
     change: Change,
     conditions: Conditions,
 ) -> Receipt:
-    """Change what is there when it is written: the command names what it was made of.
-
-    Whoever was slower makes its change again, of what is there by then.
-    """
-    async with _changing.setdefault((subject.id, block), asyncio.Lock()):
-        for attempt in range(_ATTEMPTS):
-            make = partial(_changed, subject, block, change, conditions.by)
-            command = await read(homes.prepared, make, conditions.request)
-            try:
-                return await _submit(agent, subject, command, conditions)
-            except StaleError:
-                if conditions.if_match is not None or attempt == _ATTEMPTS - 1:
-                    raise
-    raise AssertionError("no attempt was left")
+    make = partial(_changed, subject, block, change, conditions)
+    return await _write(agent, subject, block, make, conditions)
 
 
-async def _submit(
+async def _write(
     agent: Agent,
     subject: Subject,
-    command: WriteBlock | Refuse,
+    block: str,
+    make: Callable[[], WriteBlock],
     conditions: Conditions,
     *,
     epoch: int | None = None,
 ) -> Receipt:
-    return await homes.submit(
-        agent=agent,
-        subject=subject,
-        command=command,
-        texts=[command.page.payload] if isinstance(command, WriteBlock) else [],
-        if_match=conditions.if_match,
-        epoch=epoch,
-        request=conditions.request,
-    )
+    """Write what `make` makes of what is there: the command names that version.
+
+    Whoever was slower makes it again, of what is there by then.
+    """
+    async with _changing.setdefault((subject.id, block), asyncio.Lock()):
+        for attempt in range(_ATTEMPTS):
+            command = await read(homes.prepared, make, conditions.request)
+            made = isinstance(command, WriteBlock) and command.version is not None
+            try:
+                return await homes.submit(
+                    agent=agent,
+                    subject=subject,
+                    command=command,
+                    texts=[command.page.payload]
+                    if isinstance(command, WriteBlock)
+                    else [],
+                    epoch=epoch,
+                    request=conditions.request,
+                )
+            except StaleError:
+                again = made and conditions.version is None and epoch is None
+                if not again or attempt == _ATTEMPTS - 1:
+                    raise
+    raise AssertionError("no attempt was left")
 
 
 def _current(subject: Subject, block: str) -> BlockView:
     return blocks.get_block(find_home(subject), block)
 
 
-def _as_command(subject: Subject, draft: BlockDraft, by: By) -> WriteBlock:
+def _as_command(
+    subject: Subject, draft: BlockDraft, conditions: Conditions
+) -> WriteBlock:
     """What is not said of a block that is there stays."""
     description, read_only = draft.description, draft.read_only
-    if description is None or read_only is None:
+    version = conditions.version
+    if description is None or read_only is None or conditions.by == "model":
         home = find_home(subject)
         there = [] if home is None else blocks.list_named(home, [draft.block])
         for view in there:
+            version = _require(view, conditions)
             description = view.description if description is None else description
             read_only = view.read_only if read_only is None else read_only
     page = _page(draft.block, draft.text, description or "", read_only=bool(read_only))
-    return WriteBlock(page=page, by=by)
+    return WriteBlock(page=page, version=version, by=conditions.by)
 
 
-def _changed(subject: Subject, block: str, change: Change, by: By) -> WriteBlock:
+def _changed(
+    subject: Subject, block: str, change: Change, conditions: Conditions
+) -> WriteBlock:
     view = _current(subject, block)
-    if by == "model" and view.read_only:
-        raise BlockReadOnlyError
+    _require(view, conditions)
     text = change(view.text or "")
     page = _page(block, text, view.description, read_only=view.read_only)
-    return WriteBlock(page=page, version=view.version, by=by)
+    return WriteBlock(page=page, version=view.version, by=conditions.by)
 
 
-def _as_it_was(subject: Subject, block: str, version: int, by: By) -> WriteBlock:
+def _as_it_was(
+    subject: Subject, block: str, version: int, conditions: Conditions
+) -> WriteBlock:
+    there = _require(_current(subject, block), conditions)
     was = blocks.get_version(find_home(subject), block, version)
-    return WriteBlock(page=_page_of(block, was), by=by)
+    return WriteBlock(page=_page_of(block, was), version=there, by=conditions.by)
+
+
+def _require(view: BlockView, conditions: Conditions) -> int | None:
+    """Return the version to write upon; None: whichever is there by then.
+
+    Raises StaleError unless it is the one that was seen, and BlockReadOnlyError for a
+    model that may not change it: what it may is judged by what is there.
+    """
+    if conditions.version not in (None, view.version):
+        raise StaleError(version=view.version)
+    if conditions.by != "model":
+        return conditions.version
+    if view.read_only:
+        raise BlockReadOnlyError
+    return view.version
 
 
 def _page_of(block: str, was: Version) -> NewPage:

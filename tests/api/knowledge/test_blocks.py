@@ -36,6 +36,28 @@ async def test_concurrent_appends_all_kept(served: tuple[Client, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_a_careful_save_names_the_version_it_read(
+    served: tuple[Client, str],
+) -> None:
+    """As its entity tag has it, whatever else is learnt meanwhile."""
+    api, _ = served
+    await api.put("/threads/t-1", {"user_id": "ann"})
+    tag = str((await api.put(PERSONA, {"text": "a"})).header("etag"))
+    assert (tag, (await api.get(PERSONA)).header("etag")) == ('"1"', '"1"')
+    fact = {"entity": "user", "predicate": "tier", "value": "Gold"}
+    assert (await api.post("/threads/t-1/facts", fact)).status < 300
+    for each in (tag, "2"):
+        answer = await api.put(PERSONA, {"text": "b"}, headers=[("if-match", each)])
+        assert answer.status == 200, answer.body
+    answer = await api.put(PERSONA, {"text": "c"}, headers=[("if-match", tag)])
+    assert (answer.status, answer.code) == (412, "stale")
+    assert "version: 3" in answer.json["detail"]
+    for wrong in ('"x"', 'W/"3"', '"', '""'):
+        answer = await api.put(PERSONA, {"text": "c"}, headers=[("if-match", wrong)])
+        assert answer.code == "bad_precondition", wrong
+
+
+@pytest.mark.django_db(transaction=True)
 async def test_a_repeat_appends_once(served: tuple[Client, str]) -> None:
     api, _ = served
     await api.put("/threads/t-1", {"user_id": "ann"})

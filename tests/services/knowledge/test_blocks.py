@@ -139,10 +139,42 @@ def test_revert_restores(agent: Agent, ann: Subject) -> None:
 
 def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "Ann.", read_only=True)
-    with pytest.raises(BlockReadOnlyError):
-        append(agent, ann, "!", conditions=MODEL)
+    draft = BlockDraft(block="persona", text="Eve.", description="", read_only=False)
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": MODEL}
+    for act in (
+        lambda: append(agent, ann, "!", conditions=MODEL),
+        lambda: run(blocks.put(draft=draft, **where)),
+        lambda: run(blocks.revert(block="persona", version=1, **where)),
+    ):
+        with pytest.raises(BlockReadOnlyError):
+            act()
     append(agent, ann, "!")
     assert read(ann).text == "Ann.!"
+
+
+def test_a_careful_save_is_refused_by_its_own_block_alone(
+    agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann, "one")
+    seen = Conditions(version=1)
+    put(agent, ann, block="other")
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": seen}
+    draft = BlockDraft(block="persona", text="two")
+    run(blocks.put(draft=draft, **where))
+    head = home(ann).head_seq
+    for act in (
+        lambda: run(blocks.put(draft=draft, **where)),
+        lambda: append(agent, ann, "!", conditions=seen),
+        lambda: replace(agent, ann, "not there", "", conditions=seen),
+        lambda: run(blocks.revert(block="persona", version=1, **where)),
+        lambda: run(blocks.delete(block="persona", **where)),
+    ):
+        with pytest.raises(StaleError) as stale:
+            act()
+        assert stale.value.detail == {"version": 2}
+    assert home(ann).head_seq == head
+    now = {**where, "conditions": Conditions(version=2)}
+    run(blocks.delete(block="persona", **now))
 
 
 def test_a_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
