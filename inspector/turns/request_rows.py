@@ -25,6 +25,7 @@ _GROUPS = {
     "history": "History",
     "manifest": "Manifest",
     "recall": "Brought along unasked",
+    "added": "Added to blocks",
     "exchange": "Exchange",
     "tools": "Tools",
 }

@@ -1,6 +1,8 @@
 """Blocks in a request's head: a line each, as many as their room holds. Pure.
 
 What a block says is quoted, as a page's line is: it ends no line and closes no fence.
+What is added to the end of one stands behind what was said, as a search of ours would
+tell it, for as long as the head before it stays as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES, Location
 from memoryhub.kernel.text.json_text import in_string, quoted
 
 FENCE = "VM:BLOCKS"
+#: What the call that tells what was added says that it looks for.
+ADDED_QUERY = "what was added to the blocks"
+_ADDED = "Added to the end of blocks since they were written above:"
 
 
 class Carried(NamedTuple):
@@ -41,6 +46,24 @@ def line(opened: Opened, *, whole: bool = True) -> str:
     size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
     shown = quoted(text) if whole else "left out, no room"
     return f"{opened.page_id} ({size}){about}: {shown}"
+
+
+def is_longer(old: Opened, new: Opened) -> bool:
+    """Return whether a block is an older one of the same name with more at its end."""
+    same = old.page_id == new.page_id and old.description == new.description
+    return same and new.content["text"].startswith(old.content["text"])
+
+
+def addition(old: Opened, new: Opened) -> str:
+    """Return what was added to a block, as a line without its break."""
+    text = new.content["text"]
+    size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
+    return f"{new.page_id} ({size}): {quoted(text[len(old.content['text']) :])}"
+
+
+def additions(lines: Iterable[str]) -> str:
+    """Return the result of the call that tells them."""
+    return "\n".join([_ADDED, *lines])
 
 
 def carried(place: Location, opened: Opened, *, count: Count) -> Carried:

@@ -274,6 +274,10 @@ class Record:
         found = self.recall.mark_places if self.recall else []
         return [*found, *places_of(self.log_marks)]
 
+    def refs(self, name: str) -> tuple[Ref, ...]:
+        """Return the refs of one of its sections."""
+        return next((each.refs for each in self.sections if each.name == name), ())
+
     @property
     def recall_given(self) -> int:
         """Tokens of what the turn brings along."""

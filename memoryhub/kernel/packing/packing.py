@@ -9,7 +9,7 @@ makes them again years later.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -103,6 +103,8 @@ class Wanted:
     own_tools: Location | None = None
     #: The subject's blocks that the request carries, in their order.
     blocks: tuple[Chosen, ...] = ()
+    #: Newer versions of some of them, of which what was added is told apart.
+    added: tuple[Location, ...] = ()
     #: Where the observations lie that stand for older messages, in their order.
     log: tuple[Location, ...] = ()
     log_marks: tuple[SlotMarks, ...] = ()
@@ -162,6 +164,8 @@ class _Sides(NamedTuple):
     #: The subject's blocks, and the log of observations.
     blocks: tuple[Ref, ...] = ()
     log: tuple[Ref, ...] = ()
+    #: Blocks of which more is told.
+    added: tuple[Ref, ...] = ()
     #: What the turn brings along unasked.
     recall: Recall | None = None
     recalled: tuple[Ref, ...] = ()
@@ -329,15 +333,7 @@ class _Packer:
         return recall, tuple(refs)
 
     def _recall_tokens(self, recall: Recall, refs: Sequence[Ref]) -> int:
-        messages = requests.brought(
-            recall,
-            refs,
-            self.texts,
-            thread=self.wanted.thread,
-            vendor=self.vendor,
-            ids=Ids(names=self.names),
-        )
-        return sum(self.count(each + ",") for each in messages)
+        return self._count_call(requests.brought, recall, refs)
 
     def _sides(self, limit: int) -> list[_Sides]:
         """From all that the mode wants to nothing."""
@@ -359,23 +355,29 @@ class _Packer:
             return least
         listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
         fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
+        added = tuple(map(self._head_ref, wanted.added))
         fixed = self._framing(listed) + count(fence) + fenced_tokens
-        ruled = _Sides(rules, wanted.tools, None, fixed, refs, log)
+        fixed += self._count_call(requests.grown, added, refs)
+        ruled = _Sides(rules, wanted.tools, None, fixed, refs, log, added)
         sides = [ruled, *least]
         listing = fixed + weights.fetching(tools.PAGE_LIST)
         self._bring(listing, limit)
         offered = self._offered(listing, limit)
         if offered is not None:
-            text = requests.listed(
-                offered,
-                self.texts,
-                thread=wanted.thread,
-                vendor=self.vendor,
-                ids=Ids(names=self.names),
-            )
-            more = sum(count(each + ",") for each in text)
-            sides.insert(0, ruled._replace(manifest=offered, tokens=fixed + more))
+            fixed += self._count_call(requests.listed, offered)
+            sides.insert(0, ruled._replace(manifest=offered, tokens=fixed))
         return sides
+
+    def _count_call(self, tell: Callable[..., list[str]], *what: Any) -> int:
+        """Count the messages by which a call of ours tells something."""
+        messages = tell(
+            *what,
+            self.texts,
+            thread=self.wanted.thread,
+            vendor=self.vendor,
+            ids=Ids(names=self.names),
+        )
+        return sum(self.count(each + ",") for each in messages)
 
     def _fence(self, name: str, texts: Sequence[str]) -> int:
         """Count what a fence with these texts takes in the head."""
@@ -568,7 +570,7 @@ class _Packer:
         for each in taken:
             parts.setdefault(each.place, []).append(self._ref(each))
         parts["blocks"], parts["recall"] = [*sides.blocks], [*sides.recalled]
-        parts["log"] = [*sides.log]
+        parts["log"], parts["added"] = [*sides.log], [*sides.added]
         present = {
             "rules": sides.rules is not None,
             "manifest": sides.manifest is not None,

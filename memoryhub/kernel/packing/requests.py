@@ -3,8 +3,8 @@
 Pure. It sees no policy, no state and no clock: packing and reading a recorded context
 both go through here, so the same record gives the same bytes for ever. One head, which
 says nothing that changes every turn; then what was said, and what memory brought, in
-its order; then the manifest and what the turn brings along unasked, as results of
-calls; then the exchange.
+its order; then the manifest, what the turn brings along unasked and what was added to
+blocks, as results of calls; then the exchange.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PACKERS: dict[str, tuple[Vendor, str]] = {
 _PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
 SECTIONS = (
     *("system", "rules", "blocks", "log", "context", "history", "manifest"),
-    *("recall", "exchange", "tools"),
+    *("recall", "added", "exchange", "tools"),
 )
 _TOOLS = '],"tools":'
 
@@ -96,8 +96,9 @@ def ranges(record: Record, texts: Texts, *, thread: UUID) -> list[tuple[int, int
     found, at = list[tuple[int, int]](made.within_head()), len(made.opening.encode())
     for name, part in made.parts:
         sizes = [len(each.encode()) + 1 for each in part]
-        if name == "recall":
-            found += [(at + start, at + end) for start, end in made.within_recall(part)]
+        if name in ("recall", "added"):
+            within = made.within_call(name, part)
+            found += [(at + start, at + end) for start, end in within]
         for length in made.lengths.get(name, ()):
             taken, sizes = sizes[:length], sizes[length:]
             end = at + sum(taken)
@@ -191,6 +192,37 @@ def brought(
     )
 
 
+def grown(
+    refs: Sequence[Ref],
+    before: Sequence[Ref],
+    texts: Texts,
+    *,
+    thread: UUID,
+    vendor: Vendor,
+    ids: Ids,
+) -> list[str]:
+    """Return the messages that tell what was added to blocks; none without any."""
+    if not refs:
+        return []
+    return writing.call(
+        tools.PAGE_SEARCH,
+        {"query": block_lines.ADDED_QUERY},
+        block_lines.additions(_additions(refs, before, texts, thread)),
+        seed=f"added {refs[-1].seq}",
+        vendor=vendor,
+        ids=ids,
+    )
+
+
+def _additions(
+    refs: Sequence[Ref], before: Sequence[Ref], texts: Texts, thread: UUID
+) -> list[str]:
+    """What these blocks have at their end that those of the head have not."""
+    old = {(each := texts[ref.location(thread)]).page_id: each for ref in before}
+    found = [texts[ref.location(thread)] for ref in refs]
+    return [block_lines.addition(old[each.page_id], each) for each in found]
+
+
 def shown_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage | Plain:
     """Return the page that a ref shows. Raises KeyError if its text is not there."""
     opened = texts[ref.message(thread)]
@@ -240,6 +272,7 @@ class _Made:
             ("history", history),
             ("manifest", offered or []),
             ("recall", self._brought(record.recall)),
+            ("added", self._grown()),
             ("exchange", self._talk("exchange")),
         ]
         spoken = (text for _, part in self.parts for text in part)
@@ -302,20 +335,39 @@ class _Made:
             ids=self._ids,
         )
 
-    def within_recall(self, part: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yield where each text stands in the messages that bring it along."""
+    def _grown(self) -> list[str]:
+        """What was added to blocks since the head was written."""
+        return grown(
+            self._refs("added"),
+            self._refs("blocks"),
+            self._texts,
+            thread=self._thread,
+            vendor=self._vendor,
+            ids=self._ids,
+        )
+
+    def within_call(self, name: str, part: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Yield where each text stands in the messages of a call of ours."""
         whole, at = ",".join(part).encode(), 0
+        entries = self._recalled() if name == "recall" else self._added()
+        for entry in entries:
+            text = written(entry)[1:-1].encode()
+            at = whole.index(text, at)
+            yield at, at + len(text)
+            at += len(text)
+
+    def _recalled(self) -> Iterator[str]:
         recall = self._record.recall
         if recall is None:
             return
         for n, ref in enumerate(self._refs("recall")):
             opened = self._texts[ref.location(self._thread)]
             marked = marks.text(recall.marked(n), self._texts)
-            entry = recalls.entry(opened, recall.sources[n], marked)
-            text = written(entry)[1:-1].encode()
-            at = whole.index(text, at)
-            yield at, at + len(text)
-            at += len(text)
+            yield recalls.entry(opened, recall.sources[n], marked)
+
+    def _added(self) -> list[str]:
+        added, before = self._refs("added"), self._refs("blocks")
+        return _additions(added, before, self._texts, self._thread)
 
     def _shown_page(self, ref: Ref) -> ShownPage | Plain:
         found = self._shown.get(ref)

@@ -36,6 +36,7 @@ from memoryhub.kernel.state.pages import (
 from memoryhub.kernel.state.paging import Frame, Hot, Paging, values
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import prompts
 
 #: Pages that a turn may bring along though nobody asks for them, and claims of those.
 PREFETCHED, CLAIMS = 5, 3
@@ -230,6 +231,38 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
         },
         continues=True,
     )
+
+
+def growing(wanted: Wanted, previous: Record, texts: Texts) -> Wanted | None:
+    """The same with blocks as they stood in the request before, for its prefix's sake.
+
+    What was added to the end of some since then is told apart. None where there is no
+    such change, or another one as well; `texts` has them as they stood, if they are
+    there still.
+    """
+    own, now = wanted.thread, wanted.blocks
+    before = [ref.location(own) for ref in previous.refs("blocks")]
+    whole = all(each.whole for each in now)
+    whole &= all(ref.cut is None for ref in previous.refs("blocks"))
+    if prompts.CURRENT[wanted.mode] is None or not whole or len(before) != len(now):
+        return None
+    pairs = [*zip(before, now, strict=True)]
+    if any(place not in texts for place in before) or not all(
+        block_lines.is_longer(texts[place], texts[each.place]) for place, each in pairs
+    ):
+        return None
+    added = tuple(each.place for place, each in pairs if place != each.place)
+    blocks = tuple(each._replace(place=place) for place, each in pairs)
+    return replace(wanted, blocks=blocks, added=added) if added else None
+
+
+def goes_on(previous: Record, record: Record) -> bool:
+    """Return whether a request begins as the one before, up to its history's end."""
+    heads = ("system", "rules", "log", "context")
+    same = all(previous.refs(name) == record.refs(name) for name in heads)
+    same &= (previous.rules, previous.log_marks) == (record.rules, record.log_marks)
+    told = previous.refs("history")
+    return same and record.refs("history")[: len(told)] == told
 
 
 def looks_back(wanted: Wanted, state: ThreadState) -> bool:

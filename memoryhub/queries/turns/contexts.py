@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
+import orjson
+
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
@@ -151,9 +153,60 @@ def pack(
         )
 
     wanted = selection.placed(wanted, opened, count)
-    packed = packing.pack(wanted, opened, tokenizer=tokenizer)
+    packed = _pack_grown(thread, wanted, opened, before=before)
+    if packed is None:
+        packed = packing.pack(wanted, opened, tokenizer=tokenizer)
     left = _list_left_out(state, packed.record)
     return replace(packed, omitted=(*packed.omitted, *left)) if left else packed
+
+
+def _pack_grown(
+    thread: Thread, wanted: Wanted, opened: Texts, *, before: Before | None
+) -> Packed | None:
+    """Pack with what was added to blocks behind what providers have cached.
+
+    None where nothing was, or where the head need not stay, since what follows it does
+    not. Two queries where blocks have changed.
+    """
+    if before is None or before.home != thread.id or not wanted.blocks:
+        return None
+    record = before.record
+    places = [ref.location(thread.id) for ref in record.refs("blocks")]
+    if places == [each.place for each in wanted.blocks]:
+        return None
+    places += [ref.location(thread.id) for ref in record.refs("added")]
+    texts_ = {**opened, **texts.opened(thread, places)}
+    held = selection.growing(wanted, before.record, texts_)
+    if held is None:
+        return None
+    if wanted.continues:
+        held = replace(held, added=_not_by_model(held, before.record, texts_))
+    packed = packing.pack(held, texts_, tokenizer=tokenizers.of(thread))
+    told = [ref.location(thread.id) for ref in packed.record.refs("added")]
+    same = told == [*held.added] and selection.goes_on(before.record, packed.record)
+    return packed if same else None
+
+
+def _not_by_model(
+    wanted: Wanted, previous: Record, texts: Texts
+) -> tuple[Location, ...]:
+    """Which additions to tell in an exchange that goes on: it begins as it began.
+
+    What its model has added it knows by the result of its call. One query.
+    """
+    told = [ref.location(wanted.thread) for ref in previous.refs("added")]
+    before = {texts[each].page_id: each for each in told if each in texts}
+    fresh = [each for each in wanted.added if each not in told]
+    rows = Event.objects.filter(
+        thread_id__in={each.thread for each in fresh},
+        seq__in=[each.seq for each in fresh],
+    )
+    own = {row.seq for row in rows if orjson.loads(row.body).get("by") == "model"}
+    found = (
+        before.get(texts[each].page_id) if each in fresh and each.seq in own else each
+        for each in wanted.added
+    )
+    return tuple(each for each in found if each)
 
 
 def _list_left_out(state: ThreadState, record: Record) -> list[str]:

@@ -41,6 +41,7 @@ Cause = Literal[
     "manifest",
     "recall",
     "rules",
+    "blocks",
     "tools",
     "same",
     "first",
@@ -55,6 +56,8 @@ _SIDES: dict[str, Cause] = {
     "manifest": "manifest",
     "recall": "recall",
     "rules": "rules",
+    "blocks": "blocks",
+    "added": "blocks",
     "tools": "tools",
 }
 

@@ -50,7 +50,7 @@ async def test_a_careful_save_names_the_version_it_read(
         answer = await api.put(PERSONA, {"text": "b"}, headers=[("if-match", each)])
         assert answer.status == 200, answer.body
     answer = await api.put(PERSONA, {"text": "c"}, headers=[("if-match", tag)])
-    assert (answer.status, answer.code) == (412, "stale")
+    assert (answer.status, answer.code) == (409, "stale")
     assert "version: 3" in answer.json["detail"]
     for wrong in ('"x"', 'W/"3"', '"', '""'):
         answer = await api.put(PERSONA, {"text": "c"}, headers=[("if-match", wrong)])

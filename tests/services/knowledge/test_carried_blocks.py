@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from memoryhub.queries.replay import states
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
-from memoryhub.services.knowledge.blocks import BlockDraft
+from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
 from memoryhub.services.people import subjects
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import Begun, NewTurn
@@ -167,3 +168,64 @@ def test_nobody_in_particular_has_none(agent: Agent) -> None:
     assert json.loads(factories.get_thread(agent, "t-9").config)["blocks"] is False
     with pytest.raises(InvalidError):
         factories.make_thread(agent, "t-8", blocks=True)
+
+
+@pytest.mark.parametrize("format_", ["chat", "responses", "anthropic"])
+def test_an_append_costs_no_more_of_the_prefix_than_its_text(
+    agent: Agent, ann: Subject, format_: str
+) -> None:
+    """It stands behind the history until the head changes anyway."""
+    factories.make_thread(agent, "t-2", user_id="ann", format=format_)
+    put(agent, ann, "persona", "Ann flies.")
+
+    def ask(text: str) -> Begun:
+        factories.append(agent, "t-2", text)
+        return begin(agent, "t-2")
+
+    def add(text: str) -> None:
+        where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+        run(blocks.append(text=text, **where))
+
+    for n in range(4):
+        before = ask(f"Question {n}? " + "Words and more words. " * 40)
+    add(" She sails.")
+    begun = ask("And now?")
+    assert r"persona (21 of 65536 bytes): \" She sails.\"" in begun.request.decode()
+    assert r"persona (10 of 65536 bytes): \"Ann flies.\"" in begun.request.decode()
+    shared = os.path.commonprefix([before.request, begun.request])
+    assert b"Question 2? Words" in shared
+    add(" And rows.")
+    later = ask("And then?")
+    assert r"persona (31 of 65536 bytes): \" She sails. And rows.\"" in (
+        later.request.decode()
+    )
+    thread = factories.get_thread(agent, "t-2")
+    for each in (begun, later):
+        found = reassembled(thread, each.turn)
+        assert found.verified
+        row = Thread.objects.select_related("subject").get(id=thread.id)
+        record = contexts.recorded(row, each.turn).record
+        assert record.refs("added")
+    put(agent, ann, "persona", "Eve.")
+    changed = ask("Who?").request.decode()
+    assert r"persona (4 of 65536 bytes): \"Eve.\"" in changed
+    assert "She sails" not in changed
+
+
+def test_an_exchange_is_not_told_what_its_own_model_added(
+    agent: Agent, ann: Subject
+) -> None:
+    """Nothing before it changes; what others add is told at once, by the next all."""
+    put(agent, ann, "persona", "Ann flies.")
+    first = begin(agent)
+
+    def add(text: str, conditions: Conditions) -> bytes:
+        where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+        run(blocks.append(text=text, conditions=conditions, **where))
+        return begin(agent).request
+
+    assert add(" She sails.", Conditions(by="model")) == first.request
+    assert b"She sails. And rows." in add(" And rows.", Conditions())
+    assert b"She sails. And rows.\\" in add(" And runs.", Conditions(by="model"))
+    factories.append(agent, "t-1", "And now?")
+    assert b"She sails. And rows. And runs." in begin(agent).request
