@@ -37,6 +37,9 @@ MULTI: Final = frozenset(
     }
 )
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+#: By value, in their order.
+Ends = Mapping[bytes, Sequence[datetime]]
 
 
 class Assertion(NamedTuple):
@@ -233,23 +236,35 @@ def _holding_run(
     then on only those spans count that are not over, and none that stands behind one
     which never ends.
     """
-    spans = [*_spans(living)]
-    holding = max((s for s in spans if s.begin <= at < s.end), default=None)
+    ends = _sorted_ends(living)
+    holding: tuple[datetime, int, bytes] | None = None
+    tops = dict[datetime, tuple[int, bytes]]()
+    for each in living:
+        begin = each.valid_from
+        if begin > at:
+            continue
+        if begin not in tops or tops[begin][0] < each.seq:
+            tops[begin] = each.seq, each.value
+        newer = holding is None or holding[:2] < (begin, each.seq)
+        if newer and at < _end_of(each, ends):
+            holding = begin, each.seq, each.value
     if holding is None:
         return None
-    value, tops = holding.value, dict[datetime, _Span]()
-    for span in spans:
-        top = tops.get(span.begin)
-        if top is None or top.seq < span.seq:
-            tops[span.begin] = span
-    since = max(
-        (begin for begin, s in tops.items() if s.value != value and begin <= at),
-        default=None,
-    )
+    value, kept = holding[2], living
+    since = max((begin for begin, top in tops.items() if top[1] != value), default=None)
     if since is not None:
-        endless = (s for s in spans if s.end == _NEVER and s.begin <= since)
-        first = max(endless, default=None)
-        spans = [s for s in spans if s.end > since and (first is None or not s < first)]
+        endless = (
+            (each.valid_from, each.seq)
+            for each in living
+            if each.valid_from <= since and _end_of(each, ends) == _NEVER
+        )
+        first = max(endless, default=(_LONG_AGO, 0))
+        kept = [
+            each
+            for each in living
+            if (each.valid_from, each.seq) >= first and _end_of(each, ends) > since
+        ]
+    spans = [*_spans(kept, ends)]
     runs = [*_single(sorted(spans))]
     run = next(each for each in runs if each.begin <= at < each.end)
     return run, _replacing(runs).get((value, run.end))
@@ -317,21 +332,30 @@ def _rank(span: _Span) -> tuple[datetime, int]:
     return span.begin, span.seq
 
 
-def _spans(living: Iterable[Assertion]) -> Iterator[_Span]:
+def _spans(living: Iterable[Assertion], ends: Ends | None = None) -> Iterator[_Span]:
     """Each with its own end, or the next that any assertion of its value tells."""
     kept = [*living]
-    ends: dict[bytes, set[datetime]] = {}
+    ends = _sorted_ends(kept) if ends is None else ends
     for each in kept:
+        end = _end_of(each, ends)
+        yield _Span(each.valid_from, each.seq, end, each.value, each)
+
+
+def _sorted_ends(living: Iterable[Assertion]) -> Ends:
+    """By value, the ends that any of them tells."""
+    ends: dict[bytes, set[datetime]] = {}
+    for each in living:
         if each.valid_until is not None:
             ends.setdefault(each.value, set()).add(each.valid_until)
-    sorted_ends = {value: sorted(each) for value, each in ends.items()}
-    for each in kept:
-        end = each.valid_until
-        if end is None:
-            later = sorted_ends.get(each.value, [])
-            place = bisect_right(later, each.valid_from)
-            end = later[place] if place < len(later) else _NEVER
-        yield _Span(each.valid_from, each.seq, end, each.value, each)
+    return {value: sorted(each) for value, each in ends.items()}
+
+
+def _end_of(claim: Assertion, ends: Ends) -> datetime:
+    if claim.valid_until is not None:
+        return claim.valid_until
+    later = ends.get(claim.value)
+    place = bisect_right(later, claim.valid_from) if later else 0
+    return later[place] if later and place < len(later) else _NEVER
 
 
 def _single(spans: Sequence[_Span]) -> Iterator[_Run]:

@@ -213,24 +213,17 @@ def _by_timeline(
     for digest, of in groupby(rows, key=lambda row: bytes(row[0])):
         claims, words = list[Assertion](), list[Configured]()
         for row in of:
-            _, cardinality, seq, *_ = row
-            if cardinality is None:
+            if row[1] is None:
                 claims.append(_assertion(row))
             else:
-                words.append(Configured(seq, cardinality or None))
+                words.append(Configured(row[2], row[1] or None))
         yield Timeline(digest, tuple(claims), tuple(words), known_at)
 
 
 def _assertion(row: tuple[Any, ...]) -> Assertion:
     _, _, seq, value, sure, many, origin, retracted, wrong, begin, end = row
+    # By place: a timeline may have thousands.
+    by_model, value = origin == "model", bytes(value)
     return Assertion(
-        seq,
-        bytes(value),
-        begin,
-        end,
-        confidence=sure,
-        many=bool(many),
-        by_model=origin == "model",
-        retracted_seq=retracted,
-        wrong=bool(wrong),
+        seq, value, begin, end, sure, bool(many), by_model, retracted, bool(wrong)
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -122,6 +122,10 @@ class _Candidate(NamedTuple):
     untold: bool = False
 
 
+#: Most are where a fact had many values: one stands for all.
+_UNTOLD: Final = _Candidate(0, 0, untold=True)
+
+
 def _iter_places(
     index: Index,
     ranked: Ranked,
@@ -152,7 +156,8 @@ def _iter_places(
             facts |= standing.facts_of(home, new, where)
             ahead *= 2
         fact = facts[seq]
-        yield _Candidate(at, place, fact, fact is None or fact.key in shown)
+        told = fact is None or fact.key in shown
+        yield _UNTOLD if told else _Candidate(at, place, fact)
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
