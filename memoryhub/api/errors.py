@@ -54,7 +54,7 @@ class HostError(Refusal):
 
 
 class IncompleteBodyError(Refusal):
-    """The body did not arrive in time. Send it again."""
+    """The body did not arrive whole, or in time. Send it again."""
 
     code = "invalid_json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoryhub.errors.refusals import Refusal
+from memoryhub.errors.refusals import Detail, Refusal
 
 
 class UnauthorizedError(Refusal):
@@ -70,5 +70,5 @@ class RateError(Refusal):
 
     code = "rate"
 
-    def __init__(self, *, retry_after_seconds: int = 1) -> None:
-        super().__init__(retry_after_seconds=retry_after_seconds)
+    def __init__(self, *, retry_after_seconds: int = 1, **limits: Detail) -> None:
+        super().__init__(retry_after_seconds=retry_after_seconds, **limits)

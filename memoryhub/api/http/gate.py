@@ -271,7 +271,7 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
                 if size > cap:
                     raise BodyTooLargeError(max_bytes=cap)
     except TimeoutError:
-        raise IncompleteBodyError from None
+        raise IncompleteBodyError(max_seconds=BODY_SECONDS) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

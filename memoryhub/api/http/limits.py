@@ -66,7 +66,7 @@ class Limits:
                 del buckets[next(iter(buckets))]
             bucket = buckets[name] = Bucket(burst, now)
         if not bucket.take(rate=rate, burst=burst, now=now, tokens=tokens):
-            raise RateError(retry_after_seconds=1)
+            raise RateError(retry_after_seconds=1, max_per_second=int(rate))
 
     def charge(self, name: str, size: int, *, refuse: bool = True) -> None:
         today, passed = divmod(int(self.clock()), _DAY_SECONDS)
@@ -74,7 +74,10 @@ class Limits:
         if day != today:
             used = 0
         if refuse and used + size > settings.KEY_BYTES_PER_DAY:
-            raise RateError(retry_after_seconds=_DAY_SECONDS - passed)
+            raise RateError(
+                retry_after_seconds=_DAY_SECONDS - passed,
+                max_bytes_per_day=settings.KEY_BYTES_PER_DAY,
+            )
         self.bytes[name] = (today, used + size)
 
 
@@ -148,4 +151,4 @@ def _held(counts: Counter[str], name: str, *, most: int) -> Iterator[None]:
 
 def _require_room(counts: Counter[str], name: str, *, most: int) -> None:
     if counts[name] >= most:
-        raise RateError(retry_after_seconds=1)
+        raise RateError(retry_after_seconds=1, max_open=most)

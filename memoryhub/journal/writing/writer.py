@@ -225,7 +225,10 @@ class Writer:
             full = len(self._jobs) >= settings.QUEUE_COMMANDS
             full = full or self._bytes + job.size > settings.QUEUE_BYTES
             if full or self._stopping:
-                raise QueueFullError
+                raise QueueFullError(
+                    max_commands=settings.QUEUE_COMMANDS,
+                    max_bytes=settings.QUEUE_BYTES,
+                )
             self._jobs.append(job)
             self._bytes += job.size
             self._changed.notify()

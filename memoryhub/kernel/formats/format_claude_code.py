@@ -131,7 +131,9 @@ def _thread(value: Any, options: Options) -> Thread:
     # A session's file has its name.
     names = [options.source] if options.source == session else [options.source, session]
     if value.get("isSidechain") is True:
-        names.append(str(value.get("agentId") or "sidechain"))
+        # Not among a person's own sessions, which are found by the source's name.
+        agent = value.get("agentId")
+        names = ["sidechain", *names, *([str(agent)] if agent else [])]
     return Thread(
         name=require_thread_name(":".join(names)),
         user_id=options.user_id,

@@ -176,7 +176,8 @@ def _require_few(subject: Subject, now: datetime) -> None:
     newest = list(noted.order_by("-seq").values_list("at", flat=True)[: limit + 1])
     if len(newest) > limit:
         left = newest[-1] + DAY - now
-        raise RateError(retry_after_seconds=max(1, int(left.total_seconds())))
+        seconds = max(1, int(left.total_seconds()))
+        raise RateError(retry_after_seconds=seconds, max_per_day=limit)
 
 
 def _take_place(export: Export, project: UUID, now: datetime) -> None:
@@ -186,7 +187,8 @@ def _take_place(export: Export, project: UUID, now: datetime) -> None:
     places = (_place(project, n) for n in range(settings.EXPORTS_PER_PROJECT))
     free = next((place for place in places if place not in taken), None)
     if free is None or len(taken) >= settings.EXPORTS_AT_ONCE:
-        raise ExportBusyError
+        at_once = settings.EXPORTS_PER_PROJECT, settings.EXPORTS_AT_ONCE
+        raise ExportBusyError(max_in_project=at_once[0], max_in_all=at_once[1])
     Lease.objects.create(
         name=free, holder=export.id, beaten_at=now, expires_at=now + LEASE
     )

@@ -477,7 +477,7 @@ def _require_budget(row: Erasure, actor: str) -> None:
     if rows.filter(confirmed_at__gte=today).count() >= A_DAY:
         tomorrow = today + timedelta(days=1)
         seconds = int((tomorrow - now).total_seconds()) + 1
-        raise ForgetBudgetError(retry_after_seconds=seconds)
+        raise ForgetBudgetError(retry_after_seconds=seconds, max_per_day=A_DAY)
 
 
 def _note_waiting(erasure: UUID, state: str, word: str, defect: str) -> None:

@@ -263,7 +263,7 @@ def test_a_session_of_claude_code_is_its_messages() -> None:
         "tool:Bash>assistant", "assistant>user*",
     ]  # fmt: skip
     names = [each.thread.name for each in found if isinstance(each, Line)]
-    assert names == ["acme:s-1"] * 5 + ["acme:s-1:a7"]
+    assert names == ["acme:s-1"] * 5 + ["sidechain:acme:s-1:a7"]
     _, found = read(lines(noted("user", ASKED)), source="s-1")
     assert [each.thread.name for each in found if isinstance(each, Line)] == ["s-1"]
 
