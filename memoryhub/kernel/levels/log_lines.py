@@ -56,8 +56,8 @@ def texts(
             if first <= slot <= first + size:
                 behind.setdefault((place[0], place[1]), []).extend(marked)
                 break
-    for (n, at), marked in behind.items():
-        rows[n][at] += f" {inert(marks.text(marked, told_by))}"
+    for (n, at), every_mark in behind.items():
+        rows[n][at] += f" {inert(marks.text(every_mark, told_by))}"
     return ["\n".join(lined) for lined in rows]
 
 

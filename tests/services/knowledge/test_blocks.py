@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -141,11 +142,12 @@ def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) 
     put(agent, ann, "Ann.", read_only=True)
     draft = BlockDraft(block="persona", text="Eve.", description="", read_only=False)
     where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": MODEL}
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: append(agent, ann, "!", conditions=MODEL),
         lambda: run(blocks.put(draft=draft, **where)),
         lambda: run(blocks.revert(block="persona", version=1, **where)),
-    ):
+    )
+    for act in acts:
         with pytest.raises(BlockReadOnlyError):
             act()
     append(agent, ann, "!")
@@ -162,13 +164,14 @@ def test_a_careful_save_is_refused_by_its_own_block_alone(
     draft = BlockDraft(block="persona", text="two")
     run(blocks.put(draft=draft, **where))
     head = home(ann).head_seq
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: run(blocks.put(draft=draft, **where)),
         lambda: append(agent, ann, "!", conditions=seen),
         lambda: replace(agent, ann, "not there", "", conditions=seen),
         lambda: run(blocks.revert(block="persona", version=1, **where)),
         lambda: run(blocks.delete(block="persona", **where)),
-    ):
+    )
+    for act in acts:
         with pytest.raises(StaleError) as stale:
             act()
         assert stale.value.detail == {"version": 2}
