@@ -350,13 +350,22 @@ def select_learnt(
 def select_learnt_in(
     subject: UUID, threads: Collection[UUID]
 ) -> list[tuple[UUID, int, int]]:
-    """Return the same of all records of these threads."""
+    """Return the same of all records of these threads, of what may not hold any more.
+
+    That was retracted, has an end, or shares its timeline with another assertion.
+    """
+    table = f'"{Assertion._meta.db_table}"'
     rows = _select(
-        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
+        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # models' own names
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
-        'ON d."derived_thread" = t."id" '
+        f'ON d."derived_thread" = t."id" JOIN {table} a '
+        'ON a."thread_id" = t."id" AND a."seq" = d."derived_seq" '
         f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_places(threads)}) ORDER BY d."derived_seq"',
+        f'AND d."thread_id" IN ({_places(threads)}) '
+        'AND (a."retracted_seq" IS NOT NULL OR a."valid_until" IS NOT NULL '
+        f'OR EXISTS (SELECT 1 FROM {table} o WHERE o."thread_id" = a."thread_id" '
+        'AND o."timeline" = a."timeline" AND o."seq" <> a."seq")) '
+        'ORDER BY d."derived_seq"',
         [_uuid(subject), *map(_uuid, threads)],
     )
     return [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
