@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from memoryhub.kernel.levels.tokens import Count
@@ -35,7 +36,11 @@ _PATH = re.compile(
     r"html?|css|json|ya?ml|toml|ini|cfg|md|rst|txt|csv|pdf|docx?|xlsx?|png|jpe?g|svg|"
     r"sh|sql|rs|go|java|kt|rb|php|cpp|hpp|swift|ipynb|lock|log|env)"
 )
-_RUN_OF_PATHS = re.compile(rf"(?<![\w.~/@-])[\w.~/@-]{{3,{LONGEST}}}(?![\w.~/@-])")
+#: With a dot in it and a letter behind that: few words have one.
+_RUN_OF_PATHS = re.compile(
+    r"(?<![\w.~/@-])(?=[\w~/@-]*\.[\w./~@-]*[a-z])"
+    rf"[\w.~/@-]{{3,{LONGEST}}}(?![\w.~/@-])"
+)
 _NONE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+.*)?|[0-9]+(?:st|nd|rd|th)", re.IGNORECASE
 )
@@ -43,12 +48,19 @@ _NONE = re.compile(
 
 def codes(text: str) -> tuple[str, ...]:
     """Return the first codes of a text, each once, in order; files after others."""
-    words = (run.group() for run in _RUN_OF_CODES.finditer(text))
-    found = _list_first(filter(is_code, words))
-    if "." in text:
-        runs = (run.group().rstrip(".") for run in _RUN_OF_PATHS.finditer(text))
-        found |= _list_first(filter(is_path, runs))
+    found = _list_first(_iter_codes(text))
+    found |= _list_first(_iter_paths(text))
     return tuple(found)
+
+
+def _iter_codes(text: str) -> Iterator[str]:
+    words = (run.group() for run in _RUN_OF_CODES.finditer(text))
+    return filter(is_code, words)
+
+
+def _iter_paths(text: str) -> Iterator[str]:
+    runs = _RUN_OF_PATHS.finditer(text) if "." in text else ()
+    return filter(is_path, (run.group().rstrip(".") for run in runs))
 
 
 def _list_first(words: Iterable[str]) -> dict[str, None]:
@@ -94,7 +106,7 @@ def shorter(text: str, room: int, *, count: Count) -> str:
 
 def has_code(text: str) -> bool:
     """Return whether a code stands in a text."""
-    return any(is_code(run) for run in _RUN.findall(text))
+    return any(True for _ in chain(_iter_codes(text), _iter_paths(text)))
 
 
 def _kept(words: Sequence[str], places: Iterable[int]) -> Iterator[str]:

@@ -77,19 +77,31 @@ def is_line(text: str) -> bool:
 
 def written(lines: Iterable[Line]) -> str:
     """Write lines as the log has them, below a heading wherever the day changes."""
+    return _write(lines, {})
+
+
+def _write(lines: Iterable[Line], rows: dict[Line, str]) -> str:
+    """Write lines; `rows` keeps what was made of each, for another time."""
     made, day = list[str](), None
     for line in lines:
-        # Folded once more: not every line need have been made here.
-        text, stamp = one_line(line.text), ""
-        if line.at is not None:
-            if line.at.date() != day:
-                day = line.at.date()
-                made.append(f"{_HEADING}{day}")
-            stamp = f"{line.at:%H:%M} "
-        elif _STAMP.match(text):
-            stamp = f"{_NO_TIME} "
-        made.append(f"- {SIGNS[line.mark]} {stamp}{text} {_slots(line)}")
+        if line.at is not None and line.at.date() != day:
+            day = line.at.date()
+            made.append(f"{_HEADING}{day}")
+        row = rows.get(line)
+        if row is None:
+            row = rows[line] = _row(line)
+        made.append(row)
     return "\n".join(made)
+
+
+def _row(line: Line) -> str:
+    # Folded once more: not every line need have been made here.
+    text, stamp = one_line(line.text), ""
+    if line.at is not None:
+        stamp = f"{line.at:%H:%M} "
+    elif _STAMP.match(text):
+        stamp = f"{_NO_TIME} "
+    return f"- {SIGNS[line.mark]} {stamp}{text} {_slots(line)}"
 
 
 def read(text: str) -> tuple[Line, ...]:
@@ -137,8 +149,8 @@ def folded(
     fits. `worth` is what `weigh` says of each, if it is at hand. Writes the log once
     for each doubling of its length.
     """
-    whole = tuple(lines)
-    if len(whole) < 2 or count(written(whole)) <= tokens:
+    whole, rows = tuple(lines), dict[Line, str]()
+    if len(whole) < 2 or count(_write(whole, rows)) <= tokens:
         return whole
     worths = worth or [*map(weigh, whole)]
     order = sorted(
@@ -150,7 +162,7 @@ def folded(
 
     def fits(folds: int) -> bool:
         made = _joined(whole, order[:folds], found, codes)
-        return count(written(made)) <= tokens
+        return count(_write(made, rows)) <= tokens
 
     folds = bisect_left(range(len(whole)), x=True, lo=1, key=fits)
     if fits(folds):
