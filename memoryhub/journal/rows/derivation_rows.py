@@ -40,7 +40,8 @@ def _sources(recorded: Recorded) -> Collection[PlaceBody]:
         return event.sources or ()
     if isinstance(event, TurnPacked):
         # What a request carried of blocks goes with them.
-        carried = (each for each in event.sections if each.name == "blocks")
+        names = ("blocks", "added")
+        carried = (each for each in event.sections if each.name in names)
         refs = [Ref.of(ref) for section in carried for ref in section.refs]
         return [PlaceBody(seq=ref.seq, thread=str(ref.thread)) for ref in refs]
     if isinstance(event, PageCompressed | KeySet | SlotAppended | FactAsserted):

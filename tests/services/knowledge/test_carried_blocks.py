@@ -210,6 +210,11 @@ def test_an_append_costs_no_more_of_the_prefix_than_its_text(
     changed = ask("Who?").request.decode()
     assert r"persona (4 of 65536 bytes): \"Eve.\"" in changed
     assert "She sails" not in changed
+    home = find_home(ann)
+    assert home is not None
+    forgetting.forget(ann, "record", thread=home, seq=3, until="caches_purged")
+    assert reassembled(thread, begun.turn).missing == ("persona",)
+    assert Event.objects.get(thread=thread, seq=begun.seq).payload is None
 
 
 def test_an_exchange_is_not_told_what_its_own_model_added(
