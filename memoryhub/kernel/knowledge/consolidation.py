@@ -151,7 +151,7 @@ def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState
     if event.failed is not None:
         attempts = before.attempts + 1 if before else 1
         failed.append(FailedExchange(event.begin, event.to, attempts, event.retry_at))
-    now = held.asked(event.begin, event.to, event.skipped_from)
+    now = held.with_asked(event.begin, event.to, event.skipped_from)
     now = now._replace(failed=tuple(sorted(failed, key=_begin)))
     threads = knowledge.consolidated.insert(event.thread, now)
     hosts = knowledge.hosts

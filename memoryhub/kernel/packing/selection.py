@@ -261,8 +261,8 @@ def goes_on(previous: Record, record: Record) -> bool:
     heads = ("system", "rules", "log", "context")
     same = all(previous.refs(name) == record.refs(name) for name in heads)
     same &= (previous.rules, previous.log_marks) == (record.rules, record.log_marks)
-    told = previous.refs("history")
-    return same and record.refs("history")[: len(told)] == told
+    before = previous.refs("history")
+    return same and record.refs("history")[: len(before)] == before
 
 
 def looks_back(wanted: Wanted, state: ThreadState) -> bool:

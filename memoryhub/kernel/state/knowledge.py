@@ -56,7 +56,7 @@ class Consolidated(NamedTuple):
         skipped = any(first <= begin < end for first, end in self.skipped)
         return begin < self.to and not skipped
 
-    def asked(self, begin: int, to: int, skipped_from: int | None) -> Consolidated:
+    def with_asked(self, begin: int, to: int, skipped_from: int | None) -> Consolidated:
         """Return it once the exchange [begin, to) was asked about.
 
         With `skipped_from` those that begin from there on were passed over.

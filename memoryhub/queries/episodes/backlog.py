@@ -20,7 +20,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
 
 #: Tokens that an exchange is asked with besides its own, and of an answer, about.
-_ASKED, _ANSWERED = 300, 100
+_QUESTION, _ANSWER = 300, 100
 #: Of an exchange at most: what is longer loses its middle.
 _LONGEST = 8_000
 #: Homes and threads that one statement is about.
@@ -58,17 +58,17 @@ def get_backlog(project: Project) -> Backlog:
         slots = slots.filter(at__lt=since)
     begins = slots.filter(role="user", erased=False)
     every = begins.count()
-    exchanges = every - _asked(project, begins)
+    exchanges = every - _count_asked(project, begins)
     if exchanges <= 0:
         return Backlog(0, 0, _cost(0, 0))
     spoken = slots.filter(role__in=("user", "assistant"))
     tokens = spoken.aggregate(all=Sum("tokens", default=0))["all"] * exchanges // every
-    tokens = min(tokens, exchanges * _LONGEST) + exchanges * _ASKED
-    answered = exchanges * _ANSWERED
+    tokens = min(tokens, exchanges * _LONGEST) + exchanges * _QUESTION
+    answered = exchanges * _ANSWER
     return Backlog(exchanges, tokens + answered, _cost(tokens, answered))
 
 
-def _asked(project: Project, begins: QuerySet[Slot]) -> int:
+def _count_asked(project: Project, begins: QuerySet[Slot]) -> int:
     """How many of these exchanges the model was asked about."""
     homes = Event.objects.filter(
         thread__project=project,
@@ -83,10 +83,10 @@ def _asked(project: Project, begins: QuerySet[Slot]) -> int:
         for thread, held in pending.held_of(subject).items():
             done.append(Q(thread_id=thread) & ~pending.unasked(held))
     for start in range(0, len(done), _AT_ONCE):
-        some = Q()
+        batch = Q()
         for each in done[start : start + _AT_ONCE]:
-            some |= each
-        found += begins.filter(some).aggregate(n=Count("index"))["n"]
+            batch |= each
+        found += begins.filter(batch).aggregate(n=Count("index"))["n"]
     return found
 
 

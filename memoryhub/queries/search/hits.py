@@ -156,8 +156,8 @@ def _iter_places(
             facts |= standing.facts_of(home, new, where)
             ahead *= 2
         fact = facts[seq]
-        told = fact is None or fact.key in shown
-        yield _UNTOLD if told else _Candidate(at, place, fact)
+        untold = fact is None or fact.key in shown
+        yield _UNTOLD if untold else _Candidate(at, place, fact)
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:

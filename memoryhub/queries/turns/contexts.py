@@ -182,8 +182,8 @@ def _pack_grown(
     if wanted.continues:
         held = replace(held, added=_not_by_model(held, before.record, texts_))
     packed = packing.pack(held, texts_, tokenizer=tokenizers.of(thread))
-    told = [ref.location(thread.id) for ref in packed.record.refs("added")]
-    same = told == [*held.added] and selection.goes_on(before.record, packed.record)
+    added = [ref.location(thread.id) for ref in packed.record.refs("added")]
+    same = added == [*held.added] and selection.goes_on(before.record, packed.record)
     return packed if same else None
 
 
@@ -194,9 +194,9 @@ def _not_by_model(
 
     What its model has added it knows by the result of its call. One query.
     """
-    told = [ref.location(wanted.thread) for ref in previous.refs("added")]
-    before = {texts[each].page_id: each for each in told if each in texts}
-    fresh = [each for each in wanted.added if each not in told]
+    earlier = [ref.location(wanted.thread) for ref in previous.refs("added")]
+    before = {texts[each].page_id: each for each in earlier if each in texts}
+    fresh = [each for each in wanted.added if each not in earlier]
     rows = Event.objects.filter(
         thread_id__in={each.thread for each in fresh},
         seq__in=[each.seq for each in fresh],

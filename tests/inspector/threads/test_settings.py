@@ -393,7 +393,7 @@ def test_what_was_said_before_is_asked_once_its_number_was_shown(
     factories.make_thread(agent, "talk", user_id="ann")
     factories.append(agent, "talk", "I like tea.", "I like rye.")
     page = owner.get(SETTINGS).content.decode()
-    assert "from now on, the newest first" in page
+    assert "of what is said from now on, the newest" in page
     assert "Exchanges</dt>" not in page
     page = owner.get(SETTINGS, {"backlog": "count"}).content.decode()
     assert "Exchanges</dt><dd>2</dd>" in page
