@@ -105,11 +105,14 @@ _REPEATS = (IdempotencyMismatchError, InProgressError)
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
 #: The same, or as an entity tag.
-_TAG_SCHEMA = {"type": "string", "pattern": '^(0|[1-9][0-9]{0,17}|"[0-9]{1,18}")$'}
+_TAG_SCHEMA = {
+    "type": "string",
+    "pattern": '^(0|[1-9][0-9]{0,17}|"(0|[1-9][0-9]{0,17})")$',
+}
 #: A key's or the task's: what a fork inherits has numbers of 0 and below.
 _VERSION_SCHEMA = {
     "type": "string",
-    "pattern": '^(0|-?[1-9][0-9]{0,17}|"-?[0-9]{1,18}")$',
+    "pattern": '^(0|-?[1-9][0-9]{0,17}|"(0|-?[1-9][0-9]{0,17})")$',
 }
 _NONE_SCHEMA = {"type": "string", "enum": ["*"]}
 _VERSIONED = ("/keys/{key}", "/task")
