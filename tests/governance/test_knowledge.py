@@ -180,7 +180,7 @@ def test_a_correction_survives_a_reindex(hub: Hub) -> None:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(17)
 def test_a_retraction_needs_no_replacement(hub: Hub, model: ScriptedModel) -> None:
-    """The same is said and learnt once more: its other fact stays, and it is absent."""
+    """It is said and learnt once more: its other fact stays, and it is absent."""
     ann = Ann(hub, model)
     value, other = (f"w{uuid4().hex}" for _ in range(2))
     source = f"My dentist is {value}, my bank is {other}."
@@ -189,7 +189,7 @@ def test_a_retraction_needs_no_replacement(hub: Hub, model: ScriptedModel) -> No
     (fact,) = ann.facts(predicate="dentist")
     ann.act(fact["id"], "retract", reason="wrong")
     assert ann.values() == {other}
-    ann.learn(source, *claims)
+    ann.learn(f"{source} Yes.", *claims)
     hub.rebuild()
     assert ann.values(ended=True) == {other}
     (stays,) = ann.facts()

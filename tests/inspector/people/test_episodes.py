@@ -106,8 +106,8 @@ def test_where_nothing_happened_the_call_stands_that_changes_it(
 def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
-    remember(agent, ann, "a", "I moved to Bergen.")
     remember(agent, ann, "a", "I wear 42.")
+    remember(agent, ann, "a", "I moved to Bergen.")
     consolidate(agent, "a", '[{"entity":"user","predicate":"town","value":"Bergen"}]')
     consolidate(agent, "a", "I can't.", "Sorry.")
     text = page(browser, ann).content.decode()
@@ -115,10 +115,10 @@ def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
     assert "asked in vain, asked again soon" in text
     thread = factories.get_thread(agent, "a").id
     path = f"/p/acme/subjects/{ann.id}/episodes/retry"
-    form = {"exchange": f"{thread} 4"}
+    form = {"exchange": f"{thread} 0"}
     assert f'value="{form["exchange"]}"' in edited(browser, ann)
     assert browser("viewer").post(path, form).status_code == 403
-    for wrong in (f"{thread} 0", f"{thread} {10**30}", f"{ann.id} 4"):
+    for wrong in (f"{thread} 4", f"{thread} {10**30}", f"{ann.id} 0"):
         answer = browser("editor").post(path, {"exchange": wrong})
         assert answer.status_code == 404, wrong
     for wrong in (f"{thread} x", "t 4", ""):
