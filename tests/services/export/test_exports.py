@@ -128,7 +128,10 @@ def test_ten_a_day(ann: Subject, acme: Project, later: time_machine.Traveller) -
         later.shift(60)
     with pytest.raises(RateError) as refusal:
         begin(ann)
-    assert refusal.value.detail == {"retry_after_seconds": 86_400 - 600}
+    assert refusal.value.detail == {
+        "retry_after_seconds": 86_400 - 600,
+        "max_per_day": 10,
+    }
     begin(subjects.find_or_create(acme.id, "bob")).close()
     later.shift(86_400 - 600)
     begin(ann).close()
