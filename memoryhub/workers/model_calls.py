@@ -138,9 +138,10 @@ class ModelWorker(ABC):
 
     def round(self) -> int:
         """Ask what is due, if the lease is ours; how many runs there were."""
+        self._cut = False
         if self.ask is None or clock.skewed or maintenance.waiting:
             return 0
-        self._cut, found = False, self.find(self.clock())
+        found = self.find(self.clock())
         if not found or not self._lease.take():
             return 0
         try:

@@ -252,6 +252,12 @@ def test_no_project_waits_for_anothers_backlog(
     ann(agent, *(f"t-{n}" for n in range(12)))
     worker = start()
     assert worker.round() < 4
+    # It goes on at once, but not while it may not ask.
+    assert worker._loop.pause() == 0
+    with monkeypatch.context() as away:
+        away.setattr(worker, "ask", None)
+        assert worker.round() == 0
+    assert worker._loop.pause() == worker.poll_seconds
     ann(stranger, "late")
     begun = len(scripted.asked)
     while worker.round():
