@@ -245,6 +245,9 @@ def _as_command(
     if description is None or read_only is None or conditions.by == "model":
         home = find_home(subject)
         there = [] if home is None else blocks.list_named(home, [draft.block])
+        if conditions.by == "model" and version is None:
+            # Nobody may make it read-only meanwhile.
+            version = 0
         for view in there:
             version = _require(view, conditions)
             description = view.description if description is None else description
