@@ -172,7 +172,7 @@ class Mark(NamedTuple):
 
 
 class SlotMarks(NamedTuple):
-    """What no longer holds of what a slot said, behind the line that tells it."""
+    """Marks of a slot, which stand behind the line of the log that tells it."""
 
     slot: int
     marks: tuple[Mark, ...]

@@ -27,7 +27,7 @@ _NOTHING: Final[Texts] = MappingProxyType({})
 _SLOTS: Final = re.compile(r"- .* \[([0-9]+)(?:-([0-9]+))?\]")
 
 
-def texts(
+def list_texts(
     log: Sequence[Opened],
     log_marks: Iterable[SlotMarks] = (),
     told_by: Texts = _NOTHING,

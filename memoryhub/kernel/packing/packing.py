@@ -343,7 +343,7 @@ class _Packer:
         shown, texts = wanted.blocks, [self.texts[place] for place in wanted.log]
         blocks = [block_lines.line(self.texts[b.place], whole=b.whole) for b in shown]
         fenced_tokens = self._fence(block_lines.FENCE, blocks)
-        logged = log_lines.texts(texts, wanted.log_marks, self.texts)
+        logged = log_lines.list_texts(texts, wanted.log_marks, self.texts)
         fenced_tokens += self._fence(log_lines.FENCE, logged)
         refs = tuple(self._head_ref(b.place, whole=b.whole) for b in shown)
         log = tuple(map(self._head_ref, wanted.log))

@@ -217,7 +217,7 @@ def grown(
 def _additions(
     refs: Sequence[Ref], before: Sequence[Ref], texts: Texts, thread: UUID
 ) -> list[str]:
-    """What these blocks have at their end that those of the head have not."""
+    """List the lines that tell what was added to blocks of the head."""
     old = {(each := texts[ref.location(thread)]).page_id: each for ref in before}
     found = [texts[ref.location(thread)] for ref in refs]
     return [block_lines.addition(old[each.page_id], each) for each in found]
@@ -336,7 +336,7 @@ class _Made:
         )
 
     def _grown(self) -> list[str]:
-        """What was added to blocks since the head was written."""
+        """Return the messages that tell what was added to blocks of the head."""
         return grown(
             self._refs("added"),
             self._refs("blocks"),
@@ -405,7 +405,7 @@ class _Made:
         """What stands for older messages."""
         refs = self._refs("log")
         found = [self._texts[ref.location(self._thread)] for ref in refs]
-        return log_lines.texts(found, self._record.log_marks, self._texts)
+        return log_lines.list_texts(found, self._record.log_marks, self._texts)
 
     def _fences(self) -> Iterator[tuple[str, list[str]]]:
         """What stands in fences of the head and never leaves for a page."""

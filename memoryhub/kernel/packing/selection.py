@@ -234,11 +234,11 @@ def continued(wanted: Wanted, previous: Record | None) -> Wanted:
 
 
 def growing(wanted: Wanted, previous: Record, texts: Texts) -> Wanted | None:
-    """The same with blocks as they stood in the request before, for its prefix's sake.
+    """Return the same with blocks as they stood in the request before.
 
-    What was added to the end of some since then is told apart. None where there is no
-    such change, or another one as well; `texts` has them as they stood, if they are
-    there still.
+    For its prefix's sake: what was added to the end of some since then is told apart.
+    None where there is no such change, or another one as well; `texts` has them as they
+    stood, if they are there still.
     """
     own, now = wanted.thread, wanted.blocks
     before = [ref.location(own) for ref in previous.refs("blocks")]

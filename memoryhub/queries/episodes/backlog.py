@@ -28,7 +28,7 @@ _AT_ONCE: Final = 200
 
 
 class Backlog(NamedTuple):
-    """What asking about it would take. Equal exchanges are asked once: it is less."""
+    """Figures of asking about it. Equal exchanges are asked once: it is less."""
 
     exchanges: int
     #: Of questions and answers, about.
@@ -69,7 +69,7 @@ def get_backlog(project: Project) -> Backlog:
 
 
 def _count_asked(project: Project, begins: QuerySet[Slot]) -> int:
-    """How many of these exchanges the model was asked about."""
+    """Count those of these exchanges that the model was asked about."""
     homes = Event.objects.filter(
         thread__project=project,
         thread__home=True,

@@ -87,11 +87,13 @@ def list_marks(
     return _marks_of(subject, learnt, at=at, known_at=known_at)
 
 
-def list_log_marks(thread: Thread, *, at: datetime) -> tuple[SlotMarks, ...]:
-    """Return what no longer holds of what was said in a thread, by slot.
+def list_log_marks(
+    thread: Thread, ranges: Collection[tuple[int, int]], *, at: datetime
+) -> tuple[SlotMarks, ...]:
+    """Return what no longer holds of what the log of a thread tells, by slot.
 
-    For its log, which tells it for as long as the thread lasts. One query where nothing
-    was learnt from it, else three, and one more where anything is so.
+    The log stands for slots in `ranges`, [begin, end) each. One query where nothing was
+    learnt from the thread that may be outdated, else three, and one more where any is.
     """
     parts = {each.thread: each for each in get_segments(thread)}
     learnt = statements.select_learnt_in(thread.subject_id, parts)
@@ -105,7 +107,9 @@ def list_log_marks(thread: Thread, *, at: datetime) -> tuple[SlotMarks, ...]:
     return tuple(
         SlotMarks(index, found[home, seq])
         for home, seq, index in slots
-        if (home, seq) in found and index < parts[home].end
+        if (home, seq) in found
+        and index < parts[home].end
+        and any(begin <= index < end for begin, end in ranges)
     )
 
 

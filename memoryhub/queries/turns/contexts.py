@@ -127,7 +127,8 @@ def pack(
     if before and before.home == thread.id:
         wanted = selection.continued(wanted, before.record)
     if wanted.log and options.now is not None:
-        marks = standing.list_log_marks(thread, at=options.now)
+        ranges = [(each.begin, each.end) for each in state.observing.log]
+        marks = standing.list_log_marks(thread, ranges, at=options.now)
         wanted = replace(wanted, log_marks=marks)
     places = selection.places(wanted)
     opened = texts.opened(thread, places)
@@ -190,7 +191,7 @@ def _pack_grown(
 def _not_by_model(
     wanted: Wanted, previous: Record, texts: Texts
 ) -> tuple[Location, ...]:
-    """Which additions to tell in an exchange that goes on: it begins as it began.
+    """Return the additions to tell in an exchange that goes on: it begins as it began.
 
     What its model has added it knows by the result of its call. One query.
     """

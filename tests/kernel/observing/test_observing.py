@@ -300,7 +300,7 @@ def test_log_prefix_is_stable() -> None:
             )
             for n, text in enumerate(texts)
         ]
-        return log_lines.without_hints("\n".join(log_lines.texts(opened)))
+        return log_lines.without_hints("\n".join(log_lines.list_texts(opened)))
 
     assert logged("one", "two", "three").startswith(logged("one", "two"))
     assert log_lines.HINT not in logged("one", "two")

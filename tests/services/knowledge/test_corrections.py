@@ -231,4 +231,14 @@ def test_corrected_means_corrected_in_the_log(agent: Agent) -> None:
     thread = factories.get_thread(agent, "t-1")
     found = contexts.reassemble(thread, contexts.recorded(thread, begun.turn))
     assert found.verified
+    assert [each.slot for each in found.recorded.record.log_marks] == [1]
+    # What the log does not tell yet is not marked in it.
+    factories.append(agent, "t-1", "My home airport is Kastrup.")
+    raw = ("t-1", factories.get_thread(agent, "t-1").head_seq)
+    say(agent, ann, claim("Kastrup", 3, source=raw))
+    begun = talk(agent, 107, 109)
+    assert request_of(begun)[0] == marked
+    thread = factories.get_thread(agent, "t-1")
+    record = contexts.recorded(thread, begun.turn).record
+    assert [each.slot for each in record.log_marks] == [1]
     rebuild(thread)
