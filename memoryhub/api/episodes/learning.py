@@ -42,7 +42,7 @@ class BacklogOut(Out):
 
 
 class LearningOut(Out):
-    """What the language model is asked about, to learn facts by itself."""
+    """Whether and since when the language model is asked for facts."""
 
     model_config = example(
         {

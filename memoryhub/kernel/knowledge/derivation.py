@@ -342,7 +342,7 @@ def _spans(living: Iterable[Assertion], ends: Ends | None = None) -> Iterator[_S
 
 
 def _sorted_ends(living: Iterable[Assertion]) -> Ends:
-    """By value, the ends that any of them tells."""
+    """Return the ends that any of them tells, by value."""
     ends: dict[bytes, set[datetime]] = {}
     for each in living:
         if each.valid_until is not None:

@@ -89,12 +89,12 @@ def _write(lines: Iterable[Line], rows: dict[Line, str]) -> str:
             made.append(f"{_HEADING}{day}")
         row = rows.get(line)
         if row is None:
-            row = rows[line] = _row(line)
+            row = rows[line] = _write_row(line)
         made.append(row)
     return "\n".join(made)
 
 
-def _row(line: Line) -> str:
+def _write_row(line: Line) -> str:
     # Folded once more: not every line need have been made here.
     text, stamp = one_line(line.text), ""
     if line.at is not None:

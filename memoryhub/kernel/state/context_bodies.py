@@ -39,7 +39,7 @@ class MarkBody(Body):
 
 
 class LogMarksBody(Body):
-    """What no longer holds of what the log tells of a slot: `contexts.SlotMarks`."""
+    """Marks of a slot that the log tells of: `contexts.SlotMarks`."""
 
     slot: Count
     marks: list[MarkBody]

@@ -38,7 +38,7 @@ class FailedExchange(NamedTuple):
 
 
 class Consolidated(NamedTuple):
-    """Which exchanges of a thread were consolidated: the newest come first."""
+    """Exchanges of a thread that were consolidated; the newest come first."""
 
     #: All that begin before this slot were.
     to: int = 0
