@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +28,6 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import restrictions
-from memoryhub.workers import model_calls
 from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.model_calls import model
 from tests.cast import forgetting, scripted_model
@@ -241,17 +239,13 @@ def test_no_project_waits_for_anothers_backlog(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However slow the model is: rounds are short, and projects take turns in each."""
-
-    def slow(_: str, question: dict[str, Any]) -> Reply:
-        time.sleep(0.2)
-        return learnt()
-
-    scripted.replies = slow
-    monkeypatch.setattr(model_calls, "ROUND", timedelta(seconds=0.5))
+    scripted.replies = lambda _, question: learnt()
     projects.consolidate(Project.objects.get(id=stranger.project), auto=True)
     ann(agent, *(f"t-{n}" for n in range(12)))
     worker = start()
-    assert worker.round() < 4
+    # Each call lasts four seconds of the ten that a round has.
+    worker.clock = lambda: clock.now() + timedelta(seconds=4 * len(scripted.asked))
+    assert 1 < worker.round() < 4
     # It goes on at once, but not while it may not ask.
     assert worker._loop.pause() == 0
     with monkeypatch.context() as away:

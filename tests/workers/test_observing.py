@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -21,7 +20,7 @@ from memoryhub.queries.people import recipients
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from memoryhub.workers import model_calls, observing
+from memoryhub.workers import observing
 from memoryhub.workers.model_calls import model
 from memoryhub.workers.observing import ThreadObserver
 from tests.cast import scripted_model
@@ -222,21 +221,16 @@ def test_no_project_waits_for_anothers_threads(
     agent: Agent,
     stranger: Agent,
     scripted: ScriptedModel,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However slow the model is: rounds are short, and projects take turns in each."""
-
-    def slow(key: str, question: dict[str, Any]) -> Reply:
-        time.sleep(0.2)
-        return observed(key, question)
-
-    scripted.replies = slow
-    monkeypatch.setattr(model_calls, "ROUND", timedelta(seconds=0.5))
     words = [f"Number {n}: {'so on and on ' * 60}" for n in range(60)]
     for own, names in ((agent, ("a", "b", "c", "d", "e")), (stranger, ("late",))):
         for name in names:
             make_thread(own, name, **SETTINGS)
             append(own, name, *(f"{name} {each}" for each in words))
-    assert observer().round() < 4
+    worker = observer()
+    # Each call lasts four seconds of the ten that a round has.
+    worker.clock = lambda: clock.now() + timedelta(seconds=4 * len(scripted.asked))
+    assert 1 < worker.round() < 4
     firsts = [each["messages"][1]["content"] for each in scripted.asked[:2]]
     assert any("late Number" in each for each in firsts)
