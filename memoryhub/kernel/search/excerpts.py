@@ -77,13 +77,15 @@ def _found(
     """Places of matches, and the term that each is one of."""
     stem = terms.stemmer()
     stemmed = {stem(term): term for term in wanted} if stems else {}
+    prefixes = tuple(map(terms.get_stem_prefix, stemmed))
     read: dict[str, str | None] = {}
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):
         inside = list[tuple[int, int, str]]()
         for term in dict.fromkeys(run.word.terms):
             if term not in read:
-                read[term] = term if term in wanted else stemmed.get(stem(term))
+                same = stemmed.get(stem(term)) if term.startswith(prefixes) else None
+                read[term] = term if term in wanted else same
             match = read[term]
             if match is None:
                 continue

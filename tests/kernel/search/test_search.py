@@ -81,6 +81,28 @@ def test_a_run_stands_where_it_says(text: str) -> None:
         assert tuple(terms.terms_of(text[run.start : run.end])) == run.word.terms
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_plain_ascii_is_read_as_other_text_is(text: str) -> None:
+    *runs, accented = terms.runs(f"{text} é")
+    assert [*terms.runs(text)] == runs
+    assert accented.word.whole == "e"
+
+
+#: Endings that English stems lose or change.
+ENDINGS = st.from_regex(
+    "s|i?es|ied|eed|ed|edly|ing|ingly|l?y|alli|fulness|ousness|iveness|ization|iviti|"
+    "a?tional|bil(iti|ity)|[ea]nci|bli|ogi|[ai]ble|e?ment|ate|ee",
+    fullmatch=True,
+)
+
+
+@given(st.text("aeioubcdghlnrstvy", max_size=5), ENDINGS)
+def test_words_begin_as_their_stem_does(start: str, ending: str) -> None:
+    stem = terms.stemmer()
+    for word in (start + ending, "dying", "hoping", "skies", "sensibility"):
+        assert word.startswith(terms.get_stem_prefix(stem(word)))
+
+
 def test_what_is_no_filter_is_ordinary_text() -> None:
     query = parsing.parse('role:bard kind:dream from:soon "open -', kinds=["note"])
     assert query.filters == parsing.Filters()
