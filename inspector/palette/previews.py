@@ -11,7 +11,7 @@ from inspector.turns import turn_words
 from memoryhub.errors import Refusal
 from memoryhub.kernel.messages.reading import read
 from memoryhub.kernel.messages.words import words as all_words
-from memoryhub.kernel.search import excerpts
+from memoryhub.kernel.search import excerpts, terms
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers, page_views
 from memoryhub.queries.paging.page_views import PageView
@@ -75,4 +75,4 @@ def _marked(view: PageView, query: str) -> Pieces:
     text = content if isinstance(content, str) else all_words(read(content))
     looked_for = SearchRequest.parse(query, can_exclude=True).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
-    return first_words.excerpt_pieces(excerpts.excerpt(text, wanted))
+    return first_words.excerpt_pieces(excerpts.excerpt(text, wanted, terms.stemmer()))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from memoryhub.kernel.search import terms
-from memoryhub.kernel.search.terms import Run
+from memoryhub.kernel.search.terms import Run, Stem
 
 LONGEST: Final = 240
 #: Characters of a text that are looked at.
@@ -27,13 +28,13 @@ class Excerpt:
     after: bool
 
 
-def excerpt(text: str, wanted: Collection[str], *, stems: bool = True) -> Excerpt:
+def excerpt(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
     """Return the window of at most 240 characters around most different words.
 
     `wanted` are the terms that were looked for. Where none stands in the
-    text, it is its beginning. Linear.
+    text, it is its beginning. `stem` is what stems them, and words of the text. Linear.
     """
-    found = _found(text[:READ], wanted, stems=stems)
+    found = _found(text[:READ], wanted, stem)
     start, end = _window(found, len(text))
     piece = text[start:end]
     matches = list[tuple[int, int]]()
@@ -72,28 +73,29 @@ def spoken(text: str) -> list[str]:
 
 
 def _found(
-    text: str, wanted: Collection[str], *, stems: bool
+    text: str, wanted: Collection[str], stem: Stem
 ) -> list[tuple[int, int, str]]:
     """Places of matches, and the term that each is one of."""
-    stem = terms.stemmer()
-    stemmed = {stem(term): term for term in wanted} if stems else {}
+    stemmed = {stem(term): term for term in wanted}
     prefixes = tuple(map(terms.get_stem_prefix, stemmed))
-    read: dict[str, str | None] = {}
+
+    @cache
+    def match(term: str) -> str | None:
+        if term in wanted:
+            return term
+        return stemmed.get(stem(term)) if term.startswith(prefixes) else None
+
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):
-        inside = list[tuple[int, int, str]]()
-        for term in dict.fromkeys(run.word.terms):
-            if term not in read:
-                same = stemmed.get(stem(term)) if term.startswith(prefixes) else None
-                read[term] = term if term in wanted else same
-            match = read[term]
-            if match is None:
-                continue
-            if run.word.whole:
-                found.append((run.start, run.end, match))
-                break
-            inside += ((*place, match) for place in _iter_inside(text, run, term))
-        found += sorted(inside)
+        matches = [term for term in run.word.terms if match(term)]
+        if matches and run.word.whole:
+            found.append((run.start, run.end, match(matches[0]) or ""))
+        elif matches:
+            found += sorted(
+                (*place, match(term) or "")
+                for term in dict.fromkeys(matches)
+                for place in _iter_inside(text, run, term)
+            )
     return found
 
 

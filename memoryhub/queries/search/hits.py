@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from functools import cache
+from itertools import chain, islice, repeat
 from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -16,12 +17,13 @@ from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels import marks
 from memoryhub.kernel.levels.marks import MarkWords
-from memoryhub.kernel.search import contents, excerpts
+from memoryhub.kernel.search import contents, excerpts, terms
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import SearchQuery
 from memoryhub.kernel.search.ranking import Matched, Ranked
 from memoryhub.kernel.search.segments import ROLES
+from memoryhub.kernel.search.terms import Stem
 from memoryhub.kernel.state.bodies import Event as Body
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
@@ -81,15 +83,21 @@ def iter_hits(
     query: SearchQuery,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None = None,
+    *,
+    expected: int = CHUNK,
 ) -> Iterator[Hit | Missed]:
     """Yield what was found in order, or why it is no hit: for lack of a phrase, too.
 
     With `where` facts are told, each once, as far as it lets them by; no other is
-    opened. `threads` come with their subject. One query for 100, and those of facts.
+    opened. `threads` come with their subject. One query for the first `expected`, for
+    every 100 beyond, and those of facts.
     """
     shown = set[FactKey]()
+    # Words that were read are remembered for as long as the answer is being made.
+    stem = cache(terms.stemmer())
     places = _iter_places(index, ranked, threads, where, shown)
-    while batch := [*islice(places, CHUNK)]:
+    chunks = chain([min(expected, CHUNK)], repeat(CHUNK))
+    while batch := [*islice(places, next(chunks))]:
         rows = _rows(index, [each.place for each in batch if not each.untold])
         for at, place, fact, untold in batch:
             if untold or (fact and fact.key in shown):
@@ -104,10 +112,10 @@ def iter_hits(
             if not _has_phrases(text[1], query):
                 yield "no_match"
                 continue
-            hit = _hit(index, ranked, at, thread, text)
+            hit = _hit(index, ranked, at, thread, text, stem=stem)
             if fact is not None:
                 shown.add(fact.key)
-                hit = _telling(hit, fact.fact, text[1])
+                hit = _telling(hit, fact.fact, text[1], stem)
             yield hit
 
 
@@ -178,11 +186,11 @@ def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
     return None if text is None else (event, text)
 
 
-def _telling(hit: Hit, fact: Fact, text: str) -> Hit:
+def _telling(hit: Hit, fact: Fact, text: str, stem: Stem) -> Hit:
     """The same as a sentence about the fact."""
     sentence = marks.sentence(text, fact.begin, fact.end, fact.confidence)
     wanted = [each.term for each in hit.why]
-    return replace(hit, fact=fact, excerpt=excerpts.excerpt(sentence, wanted))
+    return replace(hit, fact=fact, excerpt=excerpts.excerpt(sentence, wanted, stem))
 
 
 def _has_phrases(text: str, query: SearchQuery) -> bool:
@@ -193,7 +201,13 @@ def _has_phrases(text: str, query: SearchQuery) -> bool:
 
 
 def _hit(
-    index: Index, ranked: Ranked, at: int, thread: Thread, opened: tuple[Body, str]
+    index: Index,
+    ranked: Ranked,
+    at: int,
+    thread: Thread,
+    opened: tuple[Body, str],
+    *,
+    stem: Stem,
 ) -> Hit:
     place, (event, text) = int(ranked.places[at]), opened
     record, why = index.records[place], ranked.why(place)
@@ -213,5 +227,5 @@ def _hit(
         key=getattr(event, "key", None),
         score=float(ranked.scores[at]),
         why=why,
-        excerpt=excerpts.excerpt(text, [each.term for each in why]),
+        excerpt=excerpts.excerpt(text, [each.term for each in why], stem),
     )

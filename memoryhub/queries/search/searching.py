@@ -25,7 +25,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import indexes
-from memoryhub.queries.search.hits import Hit, Missed, iter_hits
+from memoryhub.queries.search.hits import CHUNK, Hit, Missed, iter_hits
 from memoryhub.queries.threads import forks
 
 #: What can be found, as events declare it.
@@ -231,7 +231,9 @@ def _search(
     found = SearchResult(
         searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
     )
-    every = iter_hits(index, ranked, request.query, threads, facts)
+    # Where all that holds a phrase is opened, it is in as few statements as may be.
+    expected = CHUNK if request.query.phrases else request.limit
+    every = iter_hits(index, ranked, request.query, threads, facts, expected=expected)
     return _opened(every, ranked, request, threads, found)
 
 

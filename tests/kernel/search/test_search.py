@@ -246,18 +246,21 @@ def test_what_a_search_does_not_range_over_moves_no_score() -> None:
 def test_an_excerpt_has_what_stands_beside_the_words() -> None:
     lines = [f"Line {n} of record 12 has the value {n}." for n in range(60)]
     lines[40] = "The code of record 12 is 1753163006."
-    assert "1753163006" in excerpt("\n".join(lines), ["code", "record", "12"]).text
+    assert (
+        "1753163006"
+        in excerpt("\n".join(lines), ["code", "record", "12"], terms.stemmer()).text
+    )
 
 
 def test_an_excerpt_marks_words_inside_a_run() -> None:
     text = "เมื่อวานเราทำงานที่ร้าน" * 20 + "แล้วแมวดำนอนอยู่บนเก้าอี้"
-    found = excerpt(text, terms.terms_of("แมวดำ"))
+    found = excerpt(text, terms.terms_of("แมวดำ"), terms.stemmer())
     assert "แมวดำ" in [found.text[start:end] for start, end in found.matches]
 
 
 @given(st.text("ab lamp.", max_size=900))
 def test_an_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
-    found = excerpt(text, ["lamp"])
+    found = excerpt(text, ["lamp"], terms.stemmer())
     assert len(found.text) <= LONGEST
     assert found.text in text
     for start, end in found.matches:
