@@ -105,9 +105,12 @@ class RequestMessage:
 @signed_in
 def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
     """Show a turn: its question, its answer, what was in its request and what not."""
-    visit, lines, shown = _find(request, project, thread, n)
+    visit, lines = _find(request, project, thread, n)
+    # First: from the state of the turn before the fold goes on to this one's.
+    prefix = _prefix(visit.row, n)
+    shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
-    context = _around(visit, lines, line) | {"n": n, "shown": shown}
+    context = _around(visit, lines, line) | prefix | {"n": n, "shown": shown}
     if shown is not None:
         context |= _request(request, visit, shown, lines)
     elif not line.inherited:
@@ -129,7 +132,8 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
 @signed_in
 def read(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
     """Show the request itself: as the model read it, and byte for byte."""
-    visit, _, shown = _find(request, project, thread, n)
+    visit, _ = _find(request, project, thread, n)
+    shown = turns.get_context(visit.row, n)
     whole = request.GET.get("content") == "all"
     context: Context = {"n": n, "shown": shown, "readable": (), "raw": None}
     if shown is not None:
@@ -167,18 +171,17 @@ def _places(visit: Visit, shown: Shown, first: int) -> Context:
 
 def _find(
     request: HttpRequest, project: str, thread: str, n: int
-) -> tuple[Visit, list[TurnLine], Shown | None]:
+) -> tuple[Visit, list[TurnLine]]:
     """Find a turn with those around it, as of its end. Raises NotFoundError."""
     visit = visits.find(request, project, thread)
     lines = turns.list_around(visit.row, n, before=BEFORE, after=AFTER)
-    shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
     if not line.inherited:
         end, head = replay.seq_at_turn(visit.row, n), visit.row.head_seq
         last = visit.row.turn_count
         moment = AsOf(seq=end, head=head, live=False, turn=n, turns=last)
         visit = Visit(visitor=visit.visitor, row=visit.row, moment=moment)
-    return visit, lines, shown
+    return visit, lines
 
 
 def _around(visit: Visit, lines: list[TurnLine], line: TurnLine) -> Context:
@@ -244,7 +247,6 @@ def _request(
         "match_words": turn_words.standing(best),
         "looked_for": exchange.question_text[:LOOKED_FOR],
         **_verdict(row, lacking, best, _faults(spoken["faults"])),
-        **_prefix(row, n),
         "weak": [each for each in lines if each.n < n and _is_weak(each)][-WEAK:],
     }
 

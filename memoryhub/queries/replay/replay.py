@@ -65,9 +65,13 @@ def state_at(thread: Thread, seq: int) -> Folded:
     Raises SeqUnknownError beyond the head.
     """
     held = None
-    if seq <= thread.head_seq:
+    if seq == thread.head_seq:
         held = followed.find(thread, up_to=seq)
         held = held or sought.find(thread, up_to=seq, reach=REACH)
+    elif seq < thread.head_seq:
+        # The other way: what was sought is asked for again while its page is made.
+        held = sought.find(thread, up_to=seq, reach=REACH)
+        held = held or followed.find(thread, up_to=seq)
     folded = log.follow(held, up_to=seq) if held else log.state_at(thread, seq)
     (followed if seq == thread.head_seq else sought).keep(thread, folded)
     return folded

@@ -55,7 +55,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
-from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.replay import replay, tokenizers
 from memoryhub.queries.search import recalls
 
 #: Pages at home that a manifest may offer.
@@ -376,7 +376,7 @@ def fates(thread: Thread, found: Recorded) -> Fates:
 
     Three queries; `thread` comes with its subject.
     """
-    state = log.state_at(found.home, found.event.as_of_seq).state
+    state = replay.state_at(found.home, found.event.as_of_seq).state
     frames = state.paging.in_order()
     frames.sort(key=lambda frame: not system_prompt(frame.entry))
     own = found.home.id

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal.log import log
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state import policies
@@ -19,6 +18,7 @@ from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.queries.paging.residency import own_seq
+from memoryhub.queries.replay import replay
 from memoryhub.queries.turns.contexts import Recorded
 
 
@@ -39,11 +39,14 @@ class Inclusion:
 
 
 class Inclusions:
-    """Asks one state, that which was packed. Three queries and a bounded fold."""
+    """Asks one state, that which was packed. Three queries and a bounded fold.
+
+    One query where the state was sought before.
+    """
 
     def __init__(self, recorded: Recorded) -> None:
         self.own = recorded.home.id
-        self.state: ThreadState = log.state_at(
+        self.state: ThreadState = replay.state_at(
             recorded.home, recorded.event.as_of_seq
         ).state
         self.rules = pins.pinned(self.state)

@@ -153,10 +153,9 @@ def get_lens(thread: Thread, turn: int, *, block: int = 1) -> Lens:
     that has not begun, NotRecordedError when its request or the one before was not
     packed here.
     """
-    now = get_side(thread, turn)
     if turn == 1:
-        return _first(now)
-    before = get_side(thread, turn - 1)
+        return _first(get_side(thread, turn))
+    before, now = get_side(thread, turn - 1), get_side(thread, turn)
     previous, request = _requests(thread, before, now)
     found = prefixes.parting(previous, request)
     shared = _common(previous, request)

@@ -162,7 +162,7 @@ def test_the_number_of_statements_is_constant(
         shown = turns.get_context(thread, 7)
         # Two more say what became of what was brought along.
         recall = shown is not None and shown.recorded.record.recall is not None
-        with django_assert_num_queries(6 + 2 * recall):  # type: ignore[operator]  # a fixture
+        with django_assert_num_queries(5 + 2 * recall):  # type: ignore[operator]  # a fixture
             turns.get_context(thread, 7)
 
 
