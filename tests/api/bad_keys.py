@@ -111,7 +111,7 @@ _KEYS = [
             code="bad_precondition",
         )
         for match in (
-            *("*", '"3"', 'W/"3"', "abc", "", "3,4", "1.0", "+3", "-0", "03"),
+            *("*", '"x"', 'W/"3"', "abc", "", "3,4", "1.0", "+3", "-0", "03"),
             "9" * 20,
         )
         for method, body in (("PUT", {"value": 1}), ("DELETE", None))

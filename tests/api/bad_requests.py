@@ -184,7 +184,7 @@ REQUESTS = [
             code="bad_precondition",
         )
         for n, value in enumerate(
-            ("*", '"1"', 'W/"1"', "abc", "-1", "1, 2", "", "01", "9" * 19)
+            ("*", '"x"', 'W/"1"', "abc", "-1", "1, 2", "", "01", "9" * 19)
         )
     ),
     Case(row="82", body=slot(), headers=(("if-match", "1"),), status=409, code="stale"),

@@ -113,6 +113,7 @@ def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
     assert digest() != before
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.promise("looking", load="GET and HEAD of every address")
 @pytest.mark.parametrize(
     ("method", "queries"),
