@@ -80,6 +80,17 @@ def test_a_place_goes_along(talk: None, page: Page) -> None:
     page.wait_for_url("**/fork?at_seq=4")
 
 
+def test_what_is_left_out_of_messages_is_named(talk: None, page: Page) -> None:
+    page.goto("/p/acme/threads/rebook-lisbon-storm")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("message not:3")
+    found = page.locator("#found")
+    expect(found).to_contain_text("Messages are left out that say 3")
+    expect(found).to_contain_text("message 2")
+    expect(found).not_to_contain_text("message 3")
+
+
 def test_the_search_page_needs_no_script(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
