@@ -12,6 +12,7 @@ from inspector.access.access import signed_in
 from inspector.drawing import plots
 from inspector.drawing.plots import Axis, Plot, Series, Values
 from inspector.lists import visits
+from inspector.turns import turn_words
 from inspector.web import asof
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.models.threads import Thread
@@ -60,9 +61,11 @@ def prefix(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespo
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
     block = _block(request)
+    lens = _lens(row, n, block=block)
     context: dict[str, Any] = {
         "n": n,
-        "lens": _lens(row, n, block=block),
+        "lens": lens,
+        "prefix_cause": turn_words.PREFIX_CAUSES.get(lens.cause, "") if lens else "",
         "in_blocks": block,
         "blocks": BLOCKS,
     }

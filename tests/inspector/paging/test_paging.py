@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from inspector.turns.turn_words import PREFIX_CAUSES
 from memoryhub.journal import state_at
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
@@ -289,7 +290,7 @@ def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> 
     lens = prefixes.get_lens(paged, 7)
     text = text_of(viewer, f"{T}/turns/7/prefix")
     assert f"{lens.prefix_tokens:,}" in text
-    assert f"<b>{lens.cause}</b>" in text
+    assert PREFIX_CAUSES[lens.cause] in text
     text_of(viewer, f"{T}/turns/7/prefix?block=3", 422)
     series = text_of(viewer, f"{T}/prefix?block=128")
     assert series.count('/prefix">Turn ') == 7
