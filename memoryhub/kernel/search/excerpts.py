@@ -87,14 +87,14 @@ def _found(
 
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):
-        matches = [term for term in run.word.terms if match(term)]
+        matches = {part: term for part in run.word.terms if (term := match(part))}
         if matches and run.word.whole:
-            found.append((run.start, run.end, match(matches[0]) or ""))
+            found.append((run.start, run.end, next(iter(matches.values()))))
         elif matches:
             found += sorted(
-                (*place, match(term) or "")
-                for term in dict.fromkeys(matches)
-                for place in _iter_inside(text, run, term)
+                (*place, term)
+                for part, term in matches.items()
+                for place in _iter_inside(text, run, part)
             )
     return found
 

@@ -172,7 +172,7 @@ def get_stem_prefix(stem: str) -> str:
 
 
 def _iter_ascii_runs(text: str) -> Iterator[Run]:
-    """Yield the same of a text that is folded: most are, and it takes half as long."""
+    """Yield the runs of a folded text in half the time that others take."""
     for found in _ASCII_RUN.finditer(text):
         whole = found.group()
         parts: tuple[str, ...] = ()
