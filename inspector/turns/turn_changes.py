@@ -12,12 +12,13 @@ from inspector.access.access import signed_in
 from inspector.drawing import plots
 from inspector.drawing.plots import Axis, Plot, Series, Values
 from inspector.lists import visits
+from inspector.lists.screens import Context
 from inspector.turns import turn_words
 from inspector.web import asof
 from memoryhub.errors import InvalidError, NotFoundError, NotRecordedError
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import prefixes, turn_diffs
-from memoryhub.queries.turns.prefixes import Lens, Point
+from memoryhub.queries.turns.prefixes import Point
 from memoryhub.queries.turns.turn_diffs import TurnDiff
 
 #: Bytes that providers keep prompts by, in tokens; 1 is exact.
@@ -61,11 +62,9 @@ def prefix(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespo
     if not 1 <= n <= row.turn_count:
         raise NotFoundError
     block = _block(request)
-    lens = _lens(row, n, block=block)
     context: dict[str, Any] = {
         "n": n,
-        "lens": lens,
-        "prefix_cause": turn_words.PREFIX_CAUSES.get(lens.cause, "") if lens else "",
+        **get_prefix(row, n, block=block),
         "in_blocks": block,
         "blocks": BLOCKS,
     }
@@ -104,11 +103,13 @@ def _diff(row: Thread, n: int, base: int) -> TurnDiff | None:
         return None
 
 
-def _lens(row: Thread, n: int, *, block: int) -> Lens | None:
+def get_prefix(row: Thread, n: int, *, block: int = 1) -> Context:
+    """Compare a turn with the one before, if both were recorded."""
     try:
-        return prefixes.get_lens(row, n, block=block)
+        lens = prefixes.get_lens(row, n, block=block)
     except NotRecordedError:
-        return None
+        return {"lens": None}
+    return {"lens": lens, "prefix_cause": turn_words.PREFIX_CAUSES.get(lens.cause, "")}
 
 
 def _block(request: HttpRequest) -> int:

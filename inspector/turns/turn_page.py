@@ -17,11 +17,10 @@ from inspector.drawing.lifelines import LifeLine
 from inspector.lists import visits
 from inspector.lists.screens import Context
 from inspector.lists.visits import Visit
-from inspector.turns import request_rows, turn_words
+from inspector.turns import request_rows, turn_changes, turn_words
 from inspector.turns.turns import ROW_CHARS, turn_rows
 from inspector.web import asof
 from inspector.web.asof import AsOf
-from memoryhub.errors import NotRecordedError
 from memoryhub.kernel.messages import media
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.state.pages import FULL
@@ -34,7 +33,6 @@ from memoryhub.queries.turns import (
     inclusions,
     matches,
     missing,
-    prefixes,
     turn_faults,
     turns,
     verdicts,
@@ -107,7 +105,7 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
     """Show a turn: its question, its answer, what was in its request and what not."""
     visit, lines = _find(request, project, thread, n)
     # First: from the state of the turn before the fold goes on to this one's.
-    prefix = _prefix(visit.row, n)
+    prefix = turn_changes.get_prefix(visit.row, n)
     shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
     context = _around(visit, lines, line) | prefix | {"n": n, "shown": shown}
@@ -333,15 +331,6 @@ def _is_weak(line: TurnLine) -> bool:
     packed = line.packed
     kept = None if packed is None or line.n == 1 else packed.prefix_tokens
     return packed is not None and kept is not None and 2 * kept < packed.tokens
-
-
-def _prefix(row: Thread, n: int) -> Context:
-    try:
-        lens = prefixes.get_lens(row, n) if n > 1 else None
-    except NotRecordedError:
-        lens = None
-    cause = turn_words.PREFIX_CAUSES.get(lens.cause, "") if lens else ""
-    return {"lens": lens, "prefix_cause": cause}
 
 
 def _readable(request: bytes, *, whole: bool) -> list[RequestMessage]:

@@ -9,9 +9,13 @@ import orjson
 import pytest
 from django.test import Client
 
+from memoryhub.journal.log import log
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.paging.page_commands import BeginTurn, ReferencePages
+from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
+from memoryhub.queries.replay import replay
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
@@ -193,6 +197,23 @@ def test_a_page_stays_small_however_much_was_in(
         assert len(answer.content) < 150_000
         counts.append(len(found))
     assert counts[0] == counts[1]
+
+
+def test_a_page_folds_its_thread_once(
+    viewer: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, folded = make_paged(agent, "many", rounds=14), list[int]()
+
+    def counted(state: ThreadState, event: Recorded) -> ThreadState:
+        folded.append(event.seq)
+        return evolve(state, event)
+
+    monkeypatch.setattr(log, "evolve", counted)
+    replay.sought.clear()
+    replay.followed.clear()
+    viewer.get("/p/acme/threads/many/turns/12")
+    assert 0 < len(folded) <= replay.seq_at_turn(thread, 12)
+    assert len(folded) == len({*folded})
 
 
 def test_the_bar_of_a_cut_result_is_as_long_as_what_is_shown(
