@@ -80,7 +80,7 @@ def test_a_place_goes_along(talk: None, page: Page) -> None:
     page.wait_for_url("**/fork?at_seq=4")
 
 
-def test_what_is_left_out_of_messages_is_named(talk: None, page: Page) -> None:
+def test_the_palette_names_excluded_words(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads/rebook-lisbon-storm")
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
