@@ -5,7 +5,7 @@ Pure. The same messages have the same lines, and each message is told by one at 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -31,8 +31,10 @@ _SHARE: Final = 5
 #: are folded.
 _ROOMS: Final = (64, 32, 16)
 _LASTING_ROOM: Final = 48
-_KEPT: Final = (0, 24, 64)
-_IN_CODES: Final = {sentences.RULE: 10, sentences.WISH: 5}
+_KEPT: Final = (0, 16, 32, 48, 64)
+_IN_CODES: Final = {sentences.RULE: 20, sentences.WISH: 18}
+#: Rules and wishes behind one that may say it again.
+_COMPARED: Final = 64
 #: Arguments of one tool that a line names.
 _MOST_ARGUMENTS: Final = 16
 #: Characters of a result that says how a call came out.
@@ -81,7 +83,7 @@ def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, 
     short = tuple(lines)
     if count(written(short)) <= tokens:
         return short
-    worth = [weigh(line) for line in lines]
+    worth = _weigh_each(lines)
     for room in _ROOMS:
         short = tuple(
             _shorten_line(line, each, room, count)
@@ -94,6 +96,22 @@ def _fitted(lines: Sequence[Line], tokens: int, *, count: Count) -> tuple[Line, 
         folded(short, tokens, count=count, codes=kept, worth=worth) for kept in _KEPT
     )
     return max(ways, key=lambda made: _sum_worth(made, worth_by_text))
+
+
+def _weigh_each(lines: Sequence[Line]) -> list[int]:
+    """Return how long each line will matter: no longer where it is said again.
+
+    Rules and wishes are compared with the next of them: all words of one stand in
+    another.
+    """
+    worth, later = [weigh(line) for line in lines], deque[set[str]](maxlen=_COMPARED)
+    for at in reversed(range(len(lines))):
+        if worth[at] >= sentences.LASTING:
+            words = {*lines[at].text.casefold().split()}
+            if any(words <= each for each in later):
+                worth[at] = sentences.POLITE
+            later.append(words)
+    return worth
 
 
 def _shorten_line(line: Line, worth: int, room: int, count: Count) -> Line:

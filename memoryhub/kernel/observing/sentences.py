@@ -41,21 +41,33 @@ _QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)]|#{1,6})[ \t]+", re.MULTILINE)
 _SPEAKER = re.compile(r"^(user|assistant|tool|system)(?: error)?: ")
 
+#: How somebody is cheered up.
+_CHEERING: Final = (
+    r"(?:ever )?(?:let (?:us down|(?:\w+ ){1,7}(?:stop|hold|bring|get) (?:you|us|in)"
+    r"\b)|"
+    r"forget(?:,| how| (?:that )?(?:you|they)\b| to (?:enjoy|have|take care))|give up|"
+    r"lose (?:\w+ )?(?:hope|sight|faith|heart)|quit(?:$|[.,] *$| on)|worry|hesitate|"
+    r"stop (?:\w+ing|now)\b|doubt|sweat|"
+    r"be (?:scared|afraid|shy|discouraged|(?:so|too) hard))"
+)
 #: What somebody is told to do from then on: it begins a sentence, or stands in one.
 _ORDER = re.compile(
     r"^(?:(?:please|and|but|so|also|then|remember|note)[,:]? )*"
-    r"(?:never (?!mind|been|seen|had|heard|thought)|"
-    r"always (?!happy|calm|good|nice|been)|"
-    r"(?:do not|don['’]t) (?!worry|mind|give up|get |you |know|think)|avoid|make sure|"
-    r"be sure|remember (?:to|that)|from now on|at all times|whenever (?!i )|every time|"
+    rf"(?:never (?!{_CHEERING}|mind|been|seen|had|heard|thought|tried)|"
+    rf"always (?!{_CHEERING}|happy|calm|good|nice|been|there|here|love|fun|"
+    r"(?:a|the) \w+[.!]?$)|"
+    rf"(?:do not|don['’]t) (?!{_CHEERING}|mind|get |you |know|think|"
+    r"see (?:it|how|why|any)|have (?:to|much|any))|avoid|make sure|"
+    r"be sure|remember (?:to|that (?:i|we|my|our))\b|from now on|"
+    r"at all times|whenever (?!i |you (?:need|want|feel|like|can|have|are))|every time|"
     r"only|stop|no more|call me|"
     r"nie|niemals|immer|ab jetzt|auf keinen fall|bitte (?:nie|immer|kein)|jamais|"
     r"toujours|désormais|ne |n['’]|nunca|siempre|no (?:me|lo|la|les) |sempre|"
     r"nigdy|zawsze|nooit|altijd|aldrig|alltid)"
     r"|\b(?:please|and|but|so|or|,) (?:never|always|do not|don['’]t|avoid) "
-    r"(?!\w+(?:[^s]s|ed|ing)\b|worry|mind|give up|get )"
-    r"|\b(?:you|it|they|we|one|everyone|nobody|no one|all \w+|\w+s) "
-    r"(?:must (?!be |feel|have |love|mean)|may not|"
+    rf"(?!\w+(?:[^s]s|ed|ing)\b|{_CHEERING}|mind|get |happy|calm|good|here|there)"
+    r"|\b(?:you|it|they|we|one|everyone|nobody|no one|(?:all|every) \w+|\w+s) "
+    r"(?:must (?!be\b(?! (?:in|at|under|\w+ed by)\b)|feel|have\b|love|mean)|may not|"
     r"should (?:never|always)|have to|are not allowed)"
     r"|\b(?:must (?:not|never|always)|from now on|under no circumstances|at no time|"
     r"without (?:asking|my)|is forbidden|as a rule|du (?:musst|darfst|sollst)|il faut|"
@@ -65,14 +77,17 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _WISH = re.compile(
-    r"\b(?:prefer\w*|favou?rite|(?:would|['’]d) rather|allergic|allergy|vegan|"
-    r"vegetarian|(?:i|we)(?:['’]d| would) (?:like|love) (?!to\b)|"
-    r"(?:i|we) (?:want|need) (?:the|my|our|all|every|no|only|you|it)\b|"
-    r"i (?:hate|dislike|can['’]t stand)|decided|decision|we agreed|agreed (?:on|to)|"
+    r"\b(?:prefer\w*|favou?rite \w+(?: \w+)? (?:is|are)|(?:would|['’]d) rather|"
+    r"allergic|allergy|(?:am|is|are|['’]m|['’]s|['’]re|no|only) (?:an? )?"
+    r"(?:vegan|vegetarian)|(?:vegan|vegetarian) (?:only|please|meals?)|"
+    r"(?:i|we)(?:['’]d| would) (?:like|love) (?!to\b)|"
+    r"(?:i|we) (?:want|need) (?:all|every|no|only|our)\b|"
+    r"i (?:hate|dislike|can['’]t stand)|(?<!n't )(?<!n’t )(?<!not )decided|"
+    r"decision (?:is|was)|we agreed|agreed (?:on|to)|"
     r"change[ds]? \w+ mind|against the|deadline|promised|"
     r"my (?:\w+ )?(?:name|birthday|address|phone|wife|husband|doctor|boss) is|"
     r"lieber|bevorzug\w*|möchte|entschieden|wünsch\w*|préfér\w*|voudrais|décidé|"
-    r"prefier\w*|quisiera|gustaría|decid\w*|wolę|chciał\w*|liever)\b"
+    r"prefier\w*|quisiera|gustaría|decid[ií]\w*|wolę|chciał\w*|liever)\b"
     r"|предпочита|хочу|хотел|решил|好き|嫌い|したい|欲しい|喜欢|想要|决定|좋아|싫어|싶",
     re.IGNORECASE,
 )

@@ -106,6 +106,32 @@ def test_rules_wishes_and_files_outlast_what_is_said_around_them() -> None:
     assert estimate(text) <= 90
 
 
+def test_wish_outlasts_a_rule_that_is_said_again() -> None:
+    spoken = [
+        slot(0, "user", "I prefer the cottage by the lake."),
+        slot(1, "user", "Never call Anna on a Friday, ever."),
+        *(slot(n, "user", "Never call Odile on a Friday, ever.") for n in range(2, 40)),
+    ]
+    lines = reflect(observe(spoken, count=estimate), tokens=100, count=estimate)
+    told = [each.text for each in lines]
+    assert told[:2] == [f"user: {each.text}" for each in spoken[:2]]
+    assert told[-1] == f"user: {spoken[-1].text}"
+
+
+def test_wish_outlasts_codes_of_what_is_folded() -> None:
+    spoken = [
+        slot(0, "user", "I prefer the cottage by the lake."),
+        *(
+            slot(n, "assistant", f"{'word ' * 40}and", codes=(f"A-{n}", f"B-{n}"))
+            for n in range(1, 40)
+        ),
+    ]
+    lines = observe(spoken, count=estimate)
+    text = written(reflect(lines, tokens=100, count=estimate))
+    assert "I prefer the cottage by the lake." in text
+    assert "A-39" in text
+
+
 def test_tools_that_nobody_called_are_counted() -> None:
     (line,) = observe([slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate)
     assert line.text == "tool ×2 → b"
