@@ -27,7 +27,7 @@ WIDTH = 160
 
 
 KERNEL_IMPORTS = {
-    *("numpy", "pydantic", "rpds", "snowballstemmer"),
+    *("Stemmer", "numpy", "pydantic", "rpds"),
     *("memoryhub.kernel", "memoryhub.errors"),
 }
 #: Of the standard library, what would let a clock, chance or the world in.

@@ -77,13 +77,10 @@ def _found(
 ) -> list[tuple[int, int, str]]:
     """Places of matches, and the term that each is one of."""
     stemmed = {stem(term): term for term in wanted}
-    prefixes = tuple(map(terms.get_stem_prefix, stemmed))
 
     @cache
     def match(term: str) -> str | None:
-        if term in wanted:
-            return term
-        return stemmed.get(stem(term)) if term.startswith(prefixes) else None
+        return term if term in wanted else stemmed.get(stem(term))
 
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import numpy as np
 
-from memoryhub.kernel.search import segments, terms
+from memoryhub.kernel.search import segments
 from memoryhub.kernel.search.segments import (
     RECORD,
     Numbers,
@@ -66,18 +66,6 @@ class Index:
             names=tuple(names),
             parts=_balanced([*self.parts, *_joined(parts)]),
         )
-
-    def stemmer(self) -> terms.Stem:
-        """Return what stems words: one that stands here is found, not stemmed anew."""
-        make = terms.stemmer()
-
-        def stem(word: str) -> str:
-            for postings in self.parts:
-                if (at := postings.find(word)) is not None:
-                    return postings.stems[at]
-            return make(word)
-
-        return stem
 
     def caps(self, up_to: Mapping[UUID, int]) -> Numbers:
         """Return by thread's place up to which seq it is seen; -1 for not at all."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import snowballstemmer
+import Stemmer
 
 #: Bumped when the same record would have other terms or numbers. Segments of before are
 #: no longer read; a migration deletes them, so that the worker writes them anew.
@@ -153,22 +153,14 @@ def joins(term: str) -> bool:
 def stemmer() -> Stem:
     """Return what stems English words; one for each thread that does.
 
-    It remembers nothing: words of subjects must not outlive what they were read for.
+    It keeps no cache: words of subjects must not outlive what they were read for.
     """
-    stem: Stem = snowballstemmer.stemmer("english").stemWord
+    stem: Stem = Stemmer.Stemmer("english", 0).stemWord
 
     def stemmed(word: str) -> str:
         return stem(word) if word.isascii() and word.isalpha() else word
 
     return stemmed
-
-
-def get_stem_prefix(stem: str) -> str:
-    """Return what all words of a stem begin with.
-
-    No other word need be stemmed, which is dear. Short ones change: *dying* is *die*.
-    """
-    return stem[: 3 if len(stem) > 3 else 1]
 
 
 def _iter_ascii_runs(text: str) -> Iterator[Run]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.journal.log import thread_terms
-from memoryhub.kernel.search import segments
+from memoryhub.kernel.search import segments, terms
 from memoryhub.kernel.search.index import Index, Span, missing, united
 from memoryhub.kernel.search.segments import Segment
 from memoryhub.models.events import ThreadTerms
@@ -55,7 +55,7 @@ def _brought_up(index: Index, threads: Sequence[Thread]) -> CaughtUp | None:
     stored = _stored([each for each in threads if each.id not in index.covered])
     loaded = list[tuple[UUID, Segment]]()
     covered = dict[UUID, tuple[Span, ...]]()
-    stem = index.stemmer()
+    stem = terms.stemmer()
     left = MOST
     for thread in threads:
         kept = stored.get(thread.id, [])

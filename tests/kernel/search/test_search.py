@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from uuid import UUID
 
@@ -88,21 +87,6 @@ def test_plain_ascii_is_read_as_other_text_is(text: str) -> None:
     assert accented.word.whole == "e"
 
 
-#: Endings that English stems lose or change.
-ENDINGS = st.from_regex(
-    "s|i?es|ied|eed|ed|edly|ing|ingly|l?y|alli|fulness|ousness|iveness|ization|iviti|"
-    "a?tional|bil(iti|ity)|[ea]nci|bli|ogi|[ai]ble|e?ment|ate|ee",
-    fullmatch=True,
-)
-
-
-@given(st.text("aeioubcdghlnrstvy", max_size=5), ENDINGS)
-def test_words_begin_as_their_stem_does(start: str, ending: str) -> None:
-    stem = terms.stemmer()
-    for word in (start + ending, "dying", "hoping", "skies", "sensibility"):
-        assert word.startswith(terms.get_stem_prefix(stem(word)))
-
-
 def test_what_is_no_filter_is_ordinary_text() -> None:
     query = parsing.parse('role:bard kind:dream from:soon "open -', kinds=["note"])
     assert query.filters == parsing.Filters()
@@ -162,18 +146,6 @@ def test_segments_joined_are_as_if_made_at_once(
         assert np.array_equal(kept, made)
     assert again.postings.words == whole.postings.words
     assert again.postings.stems == whole.postings.stems
-
-
-def test_words_of_an_index_have_the_stems_that_would_be_made() -> None:
-    index = index_of("flights were changed", "the change of flights", "flying")
-    stem, made = index.stemmer(), terms.stemmer()
-    for word in ("flights", "changed", "flying", "changes", "were", "bookings"):
-        assert stem(word) == made(word)
-    # What stands there is found, not made.
-    (part,) = index.parts
-    held = replace(part, stems=tuple("-" for _ in part.stems))
-    stem = replace(index, parts=(held,)).stemmer()
-    assert (stem("flying"), stem("bookings")) == ("-", "book")
 
 
 def test_scores_are_bm25() -> None:
