@@ -6,7 +6,7 @@ Times and ids come with them; the kernel has neither a clock nor chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -40,12 +40,15 @@ class Refuse(Command):
     refusal: Refusal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Draft:
     """An event and the content to seal beside it: plain JSON text, or None."""
 
     event: Event
     payload: bytes | None = None
+    #: The state that it leads to, as far as its decision has looked. Its time and who
+    #: was active then are none of it: they stand in what the journal adds.
+    after: ThreadState | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,7 @@ class Decision:
         self._evolve = evolve
         self._state = state
         self._folded = 0
+        self._settled = True
         self._hot: list[tuple[float, int, str]] | None = None
 
     def emit(self, event: Event, payload: bytes | None = None) -> None:
@@ -90,17 +91,22 @@ class Decision:
     def state(self) -> ThreadState:
         """Folded when it is asked for: most commands emit one event and are done."""
         while self._folded < len(self.drafts):
-            event = self.drafts[self._folded].event
-            after = self._evolve[type(event)](self._state, event)
+            draft = self.drafts[self._folded]
+            after = self._evolve[type(draft.event)](self._state, draft.event)
             self._state = after._replace(seq=after.seq + 1)
             self._folded += 1
+            if self._settled:
+                # Handed on, since to fold an event again takes as long.
+                draft.after = self._state
         return self._state
 
     def goes_by(self, settings: Settings) -> None:
         """Decide by these settings, which an event of this command is yet to set.
 
-        A hot list that is to grow keeps its old bound until then.
+        A hot list that is to grow keeps its old bound until then. States from here on
+        are none that the thread will have.
         """
+        self._settled = False
         paging = self.paging
         least = min(settings.l1_pages, paging.settings.l1_pages)
         settings = replace(settings, l1_pages=least)

@@ -56,9 +56,15 @@ def decide(
     return decision.drafts
 
 
-def evolve(state: ThreadState, recorded: Recorded) -> ThreadState:
-    """Return the state after one event. Needs no payload."""
-    after = EVOLVE[type(recorded.event)](state, recorded.event)
+def evolve(
+    state: ThreadState, recorded: Recorded, *, after: ThreadState | None = None
+) -> ThreadState:
+    """Return the state after one event. Needs no payload.
+
+    `after` is what its decision has made of the same state.
+    """
+    if after is None:
+        after = EVOLVE[type(recorded.event)](state, recorded.event)
     active = recorded.actor.partition(":")[0] in _ACTIVE
     return after._replace(
         seq=recorded.seq,

@@ -302,7 +302,7 @@ class Batch:
         born = decide(state, birth.command, self._pages(state), at=now)
         for seq, draft in enumerate(born, start=1):
             event = Recorded(seq=seq, at=now, actor=order.actor, event=draft.event)
-            state = evolve(state, event)
+            state = evolve(state, event, after=draft.after)
         pages = self._pages(state)
         return [*born, *decide(state, command, pages, at=now)]
 
@@ -317,7 +317,7 @@ class Batch:
             recorded = Recorded(
                 seq=moving.state.seq + 1, at=now, actor=order.actor, event=draft.event
             )
-            moving = self._record(moving, recorded, draft.payload)
+            moving = self._record(moving, recorded, draft)
             written.append(recorded)
         if not written:
             return [], head
@@ -328,12 +328,12 @@ class Batch:
             self.born[order.address.project, head.name] = head.state.id
         return written, after
 
-    def _record(self, head: Head, recorded: Recorded, payload: bytes | None) -> Head:
+    def _record(self, head: Head, recorded: Recorded, draft: Draft) -> Head:
         """Add one event's rows to the batch; the head that it leads to."""
         key = self.opened.get(head.state.subject)
-        row = sealing.sealed_row(head, recorded, payload, key=key)
+        row = sealing.sealed_row(head, recorded, draft.payload, key=key)
         self.events.append(row)
-        after = evolve(head.state, recorded)
+        after = evolve(head.state, recorded, after=draft.after)
         projections.project(self.rows, head.state, recorded, after)
         return replace(
             head,
