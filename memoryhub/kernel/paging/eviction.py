@@ -60,11 +60,13 @@ def victims(
 
 def _kept(decision: Decision, sparing: str | None, more: int) -> set[str]:
     """Pages that must not leave: the pinned, and the one that all this is for."""
-    kept = precedence.kept(decision.state)
+    state = decision.state
+    pinned = pins.pinned(state)
+    kept = precedence.kept(state, pinned)
     if sparing is None:
-        return kept | pins.pinned(decision.state).keys()
-    growing = pins.held(decision.paging, sparing)
-    pinned = pins.pinned(decision.state, more=more if growing else 0)
+        return kept | pinned.keys()
+    if pins.held(state.paging, sparing):
+        pinned = pins.pinned(state, more=more)
     return {sparing} | kept | pinned.keys()
 
 

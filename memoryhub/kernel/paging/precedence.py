@@ -113,11 +113,14 @@ def room(state: ThreadState, page_id: str, own: Precedence) -> int:
     return state.paging.settings.usable - above
 
 
-def kept(state: ThreadState) -> set[str]:
-    """Return pages, besides the pinned, that no run evicts: they are due next."""
+def kept(state: ThreadState, rules: Mapping[str, str] | None = None) -> set[str]:
+    """Return pages, besides the pinned, that no run evicts: they are due next.
+
+    `rules` are those that pin, if they are at hand.
+    """
     return {
         name
-        for name, each in precedence(state).items()
+        for name, each in precedence(state, rules).items()
         if Rank.PINNED < each.rank <= Rank.FETCHED or each == _next(state)
     }
 
