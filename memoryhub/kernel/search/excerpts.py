@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from memoryhub.kernel.search import terms
@@ -78,13 +77,13 @@ def _found(
     """Places of matches, and the term that each is one of."""
     stemmed = {stem(term): term for term in wanted}
 
-    @cache
-    def match(term: str) -> str | None:
-        return term if term in wanted else stemmed.get(stem(term))
-
     found = list[tuple[int, int, str]]()
     for run in terms.runs(text):
-        matches = {part: term for part in run.word.terms if (term := match(part))}
+        matches = {
+            part: term
+            for part in run.word.terms
+            if (term := part if part in wanted else stemmed.get(stem(part)))
+        }
         if matches and run.word.whole:
             found.append((run.start, run.end, next(iter(matches.values()))))
         elif matches:
