@@ -381,7 +381,7 @@ def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]
     columns = [*TIMELINE_COLUMNS]
     if not postgres:
         # As text: its driver takes most of the time to make times of columns.
-        columns[-2:] = (f"\"{each}\" || ''" for each in columns[-2:])
+        columns[-2:] = (f"\"{each}\" || '+00:00'" for each in columns[-2:])
     rows = _select(
         f"SELECT {', '.join(columns)} FROM {table} "  # noqa: S608 # models' own names
         f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
@@ -389,10 +389,10 @@ def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]
         'ORDER BY "timeline", "seq"',
         [_uuid(home), _uuid(home), [*seqs] if postgres else json.dumps([*seqs])],
     )
-    return [
-        (*row, begin and _as_time(begin), end and _as_time(end))
-        for *row, begin, end in rows
-    ]
+    if postgres:
+        return rows
+    read = datetime.fromisoformat
+    return [(*row, read(begin), end and read(end)) for *row, begin, end in rows]
 
 
 def select_project_state(project: UUID) -> str:

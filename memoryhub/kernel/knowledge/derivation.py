@@ -37,7 +37,6 @@ MULTI: Final = frozenset(
     }
 )
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 #: By value, in their order.
 Ends = Mapping[bytes, Sequence[datetime]]
 
@@ -191,17 +190,17 @@ def iter_holding(
     Those of `facts` that hold then; linear in the assertions, however many values
     came one after the other.
     """
-    by_value: dict[bytes, list[Assertion]] = {}
-    for each in living:
-        by_value.setdefault(each.value, []).append(each)
-    if values == "single" and len(by_value) > 1:
+    if values == "single" and len({each.value for each in living}) > 1:
         found = _holding_run(living, at)
         if found is not None:
             run, closed_by = found
-            own = by_value[run.value]
+            own = [each for each in living if each.value == run.value]
             closing = _closing(own).get((run.value, run.end), closed_by)
             yield from _resting([run], own, {run.end: closing})
         return
+    by_value: dict[bytes, list[Assertion]] = {}
+    for each in living:
+        by_value.setdefault(each.value, []).append(each)
     for own in by_value.values():
         if len(own) == 1:
             fact = _only(*own)
@@ -236,36 +235,20 @@ def _holding_run(
     then on only those spans count that are not over, and none that stands behind one
     which never ends.
     """
-    ends = _sorted_ends(living)
-    holding: tuple[datetime, int, bytes] | None = None
-    tops = dict[datetime, tuple[int, bytes]]()
-    for each in living:
-        begin = each.valid_from
-        if begin > at:
-            continue
-        if begin not in tops or tops[begin][0] < each.seq:
-            tops[begin] = each.seq, each.value
-        newer = holding is None or holding[:2] < (begin, each.seq)
-        if newer and at < _end_of(each, ends):
-            holding = begin, each.seq, each.value
+    spans = sorted(_spans(living))
+    begun = spans[: bisect_right(spans, at, key=attrgetter("begin"))]
+    holding = next((span for span in reversed(begun) if at < span.end), None)
     if holding is None:
         return None
-    value, kept = holding[2], living
-    since = max((begin for begin, top in tops.items() if top[1] != value), default=None)
+    value = holding.value
+    # Of those that begin at one instant the last counts.
+    tops = {span.begin: span.value for span in begun}
+    since = next((begin for begin in reversed(tops) if tops[begin] != value), None)
     if since is not None:
-        endless = (
-            (each.valid_from, each.seq)
-            for each in living
-            if each.valid_from <= since and _end_of(each, ends) == _NEVER
-        )
-        first = max(endless, default=(_LONG_AGO, 0))
-        kept = [
-            each
-            for each in living
-            if (each.valid_from, each.seq) >= first and _end_of(each, ends) > since
-        ]
-    spans = [*_spans(kept, ends)]
-    runs = [*_single(sorted(spans))]
+        past = reversed(range(bisect_right(begun, since, key=attrgetter("begin"))))
+        first = next((n for n in past if begun[n].end == _NEVER), 0)
+        spans = [span for span in spans[first:] if span.end > since]
+    runs = [*_single(spans)]
     run = next(each for each in runs if each.begin <= at < each.end)
     return run, _replacing(runs).get((value, run.end))
 
@@ -332,12 +315,11 @@ def _rank(span: _Span) -> tuple[datetime, int]:
     return span.begin, span.seq
 
 
-def _spans(living: Iterable[Assertion], ends: Ends | None = None) -> Iterator[_Span]:
+def _spans(living: Sequence[Assertion]) -> Iterator[_Span]:
     """Each with its own end, or the next that any assertion of its value tells."""
-    kept = [*living]
-    ends = _sorted_ends(kept) if ends is None else ends
-    for each in kept:
-        end = _end_of(each, ends)
+    ends = _sorted_ends(living)
+    for each in living:
+        end = _end_of(each, ends) if ends else _NEVER
         yield _Span(each.valid_from, each.seq, end, each.value, each)
 
 

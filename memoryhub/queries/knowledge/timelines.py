@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -210,14 +211,14 @@ def _by_timeline(
     rows: Iterable[tuple[Any, ...]], known_at: int | None
 ) -> Iterator[Timeline]:
     """Yield the timelines of rows that are in their order."""
-    for digest, of in groupby(rows, key=lambda row: bytes(row[0])):
+    for digest, of in groupby(rows, key=itemgetter(0)):
         claims, words = list[Assertion](), list[Configured]()
         for row in of:
             if row[1] is None:
                 claims.append(_assertion(row))
             else:
                 words.append(Configured(row[2], row[1] or None))
-        yield Timeline(digest, tuple(claims), tuple(words), known_at)
+        yield Timeline(bytes(digest), tuple(claims), tuple(words), known_at)
 
 
 def _assertion(row: tuple[Any, ...]) -> Assertion:
