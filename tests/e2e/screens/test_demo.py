@@ -72,8 +72,8 @@ def one_is_remembered(page: Page, home: str) -> None:
     """Told late where it lived before, and what it took back stays struck out."""
     page.goto(f"{home}threads/concierge-bea/facts")
     lanes = page.locator("main").inner_text()
-    # Where it lives now has no room for a name where it has just moved again.
-    assert re.search(r"lives_in\s+user · \d+ facts", lanes)
+    # At this speed the newest exchanges leave no time for its first ones.
+    assert re.search(r"lives_in\s+user · \d+ facts?", lanes)
     assert "Ghent" in page.locator(".lane text").all_text_contents()
     assert "1 retracted" in lanes
     page.goto(f"{home}threads/concierge-bea/blocks")
