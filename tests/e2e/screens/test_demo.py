@@ -75,7 +75,8 @@ def one_is_remembered(page: Page, home: str) -> None:
     # At this speed the newest exchanges leave no time for its first ones.
     assert re.search(r"lives_in\s+user · \d+ facts?", lanes)
     assert "Ghent" in page.locator(".lane text").all_text_contents()
-    assert "1 retracted" in lanes
+    # Two where the model had learnt it as well, before it was taken back.
+    assert re.search(r"\b[12] retracted", lanes)
     page.goto(f"{home}threads/concierge-bea/blocks")
     assert "Bea is a guest of the house." in page.locator("main").inner_text()
 
