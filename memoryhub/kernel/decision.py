@@ -79,7 +79,7 @@ class Decision:
         self._evolve = evolve
         self._state = state
         self._folded = 0
-        self._settled = True
+        self._is_settled = True
         self._hot: list[tuple[float, int, str]] | None = None
 
     def emit(self, event: Event, payload: bytes | None = None) -> None:
@@ -95,7 +95,7 @@ class Decision:
             after = self._evolve[type(draft.event)](self._state, draft.event)
             self._state = after._replace(seq=after.seq + 1)
             self._folded += 1
-            if self._settled:
+            if self._is_settled:
                 # Handed on, since to fold an event again takes as long.
                 draft.after = self._state
         return self._state
@@ -106,7 +106,7 @@ class Decision:
         A hot list that is to grow keeps its old bound until then. States from here on
         are none that the thread will have.
         """
-        self._settled = False
+        self._is_settled = False
         paging = self.paging
         least = min(settings.l1_pages, paging.settings.l1_pages)
         settings = replace(settings, l1_pages=least)

@@ -187,8 +187,8 @@ def iter_holding(
 ) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
     """Yield the facts that hold at an instant, each with what it rests on.
 
-    Those of `facts` that hold then; linear in the assertions, however many values
-    came one after the other.
+    Those of `facts` that hold then; no dearer than to sort the assertions, however many
+    values came one after the other.
     """
     if values == "single" and len({each.value for each in living}) > 1:
         found = _holding_run(living, at)

@@ -255,7 +255,7 @@ def _activate(decision: Decision) -> bool:
 
 def _evict_covered(decision: Decision, covered: Callable[[int], bool]) -> None:
     state = decision.state
-    kept = precedence.kept(state) | {*precedence.instructing(state)}
+    kept = precedence.list_kept_pages(state) | {*precedence.instructing(state)}
     for frame in state.paging.in_order():
         slot = frame.entry.slot
         if slot is not None and covered(slot) and frame.page_id not in kept:

@@ -62,7 +62,7 @@ def _kept(decision: Decision, sparing: str | None, more: int) -> set[str]:
     """Pages that must not leave: the pinned, and the one that all this is for."""
     state = decision.state
     pinned = pins.pinned(state)
-    kept = precedence.kept(state, pinned)
+    kept = precedence.list_kept_pages(state, pinned)
     if sparing is None:
         return kept | pinned.keys()
     if pins.held(state.paging, sparing):
@@ -188,7 +188,7 @@ def evict(
     together = groups.group(decision.paging, frame, slots=decision.state.slot_count)
     _leave(decision, frame, score=score, cause=cause, by=by, found=found)
     others = [each for each in together if each.page_id != frame.page_id]
-    kept = precedence.kept(decision.state) if others else ()
+    kept = precedence.list_kept_pages(decision.state) if others else ()
     for each in others:
         if each.page_id not in kept and each.page_id not in decision.paging.pins:
             _leave(decision, each, score=score, cause=cause, by=by)

@@ -113,7 +113,9 @@ def room(state: ThreadState, page_id: str, own: Precedence) -> int:
     return state.paging.settings.usable - above
 
 
-def kept(state: ThreadState, rules: Mapping[str, str] | None = None) -> set[str]:
+def list_kept_pages(
+    state: ThreadState, rules: Mapping[str, str] | None = None
+) -> set[str]:
     """Return pages, besides the pinned, that no run evicts: they are due next.
 
     `rules` are those that pin, if they are at hand.

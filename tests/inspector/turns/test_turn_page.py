@@ -204,11 +204,11 @@ def test_a_page_folds_its_thread_once(
 ) -> None:
     thread, folded = make_paged(agent, "many", rounds=14), list[int]()
 
-    def counted(state: ThreadState, event: Recorded) -> ThreadState:
+    def count_folds(state: ThreadState, event: Recorded) -> ThreadState:
         folded.append(event.seq)
         return evolve(state, event)
 
-    monkeypatch.setattr(log, "evolve", counted)
+    monkeypatch.setattr(log, "evolve", count_folds)
     replay.sought.clear()
     replay.followed.clear()
     viewer.get("/p/acme/threads/many/turns/12")
