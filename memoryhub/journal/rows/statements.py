@@ -374,25 +374,21 @@ def select_learnt_in(
 def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
     """Return TIMELINE_COLUMNS of all rows of the timelines that assertions are of.
 
-    By timeline and seq; `seqs` are of the home thread.
+    By timeline and seq; `seqs` are of the home thread. Times are texts on SQLite.
     """
     postgres, table = _postgres(), f'"{Assertion._meta.db_table}"'
     chosen = "= ANY(%s)" if postgres else "IN (SELECT value FROM json_each(%s))"
     columns = [*TIMELINE_COLUMNS]
     if not postgres:
-        # As text: its driver takes most of the time to make times of columns.
+        # Its driver takes most of the time to make times of columns.
         columns[-2:] = (f"\"{each}\" || '+00:00'" for each in columns[-2:])
-    rows = _select(
+    return _select(
         f"SELECT {', '.join(columns)} FROM {table} "  # noqa: S608 # models' own names
         f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
         f'WHERE "thread_id" = %s AND "seq" {chosen} AND "cardinality" IS NULL) '
         'ORDER BY "timeline", "seq"',
         [_uuid(home), _uuid(home), [*seqs] if postgres else json.dumps([*seqs])],
     )
-    if postgres:
-        return rows
-    read = datetime.fromisoformat
-    return [(*row, read(begin), end and read(end)) for *row, begin, end in rows]
 
 
 def select_project_state(project: UUID) -> str:

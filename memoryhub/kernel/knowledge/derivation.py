@@ -37,6 +37,9 @@ MULTI: Final = frozenset(
     }
 )
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_BEGIN: Final = attrgetter("valid_from")
+#: In which claims take each other's place.
+_RANK: Final = attrgetter("valid_from", "seq")
 #: By value, in their order.
 Ends = Mapping[bytes, Sequence[datetime]]
 
@@ -202,12 +205,12 @@ def iter_holding(
     for each in living:
         by_value.setdefault(each.value, []).append(each)
     for own in by_value.values():
-        if len(own) == 1:
-            fact = _only(*own)
+        if len(own) == 1 or not any(each.valid_until for each in own):
+            fact = _only(*own) if len(own) == 1 else _endless(own)
             if fact.holds(at):
-                yield fact, own
+                yield fact, sorted(own, key=_RANK)
             continue
-        runs = [*_single(sorted(_spans(own)))]
+        runs = [*_single(sorted(_spans(own, _sorted_ends(own))))]
         held = [run for run in runs if run.begin <= at < run.end]
         closed = {end: seq for (_, end), seq in _closing(own).items()}
         yield from _resting(held, own, closed)
@@ -235,22 +238,31 @@ def _holding_run(
     then on only those spans count that are not over, and none that stands behind one
     which never ends.
     """
-    spans = sorted(_spans(living))
-    begun = spans[: bisect_right(spans, at, key=attrgetter("begin"))]
-    holding = next((span for span in reversed(begun) if at < span.end), None)
+    ends = _sorted_ends(living)
+    claims = sorted(living, key=_RANK)
+    begun = claims[: bisect_right(claims, at, key=_BEGIN)]
+    holding = next((each for each in reversed(begun) if at < _end_of(each, ends)), None)
     if holding is None:
         return None
     value = holding.value
     # Of those that begin at one instant the last counts.
-    tops = {span.begin: span.value for span in begun}
+    tops = {each.valid_from: each.value for each in begun}
     since = next((begin for begin in reversed(tops) if tops[begin] != value), None)
     if since is not None:
-        past = reversed(range(bisect_right(begun, since, key=attrgetter("begin"))))
-        first = next((n for n in past if begun[n].end == _NEVER), 0)
-        spans = [span for span in spans[first:] if span.end > since]
-    runs = [*_single(spans)]
+        past = reversed(range(bisect_right(begun, since, key=_BEGIN)))
+        first = next((n for n in past if _end_of(begun[n], ends) == _NEVER), 0)
+        claims = [each for each in claims[first:] if _end_of(each, ends) > since]
+    runs = [*_single([*_spans(claims, ends)])]
     run = next(each for each in runs if each.begin <= at < each.end)
     return run, _replacing(runs).get((value, run.end))
+
+
+def _endless(own: Sequence[Assertion]) -> Fact:
+    """The fact of claims of one value, none of which ends."""
+    first = min(own, key=_RANK)
+    told = [each.confidence for each in own if each.confidence is not None]
+    surest = first._replace(confidence=max(told, default=None))
+    return _only(surest)._replace(confirmations=len(own))
 
 
 def _only(one: Assertion) -> Fact:
@@ -262,7 +274,7 @@ def _only(one: Assertion) -> Fact:
 def spans_of(living: Sequence[Assertion]) -> Spans:
     """Return when each live assertion holds by itself, by value and begin."""
     found: Spans = {}
-    for span in sorted(_spans(living), key=_rank):
+    for span in sorted(_spans(living, _sorted_ends(living)), key=_rank):
         found.setdefault(span.value, []).append(span)
     return found
 
@@ -315,9 +327,8 @@ def _rank(span: _Span) -> tuple[datetime, int]:
     return span.begin, span.seq
 
 
-def _spans(living: Sequence[Assertion]) -> Iterator[_Span]:
+def _spans(living: Iterable[Assertion], ends: Ends) -> Iterator[_Span]:
     """Each with its own end, or the next that any assertion of its value tells."""
-    ends = _sorted_ends(living)
     for each in living:
         end = _end_of(each, ends) if ends else _NEVER
         yield _Span(each.valid_from, each.seq, end, each.value, each)

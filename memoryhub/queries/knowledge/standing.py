@@ -53,7 +53,7 @@ def facts_of(
     until = seq_at(home, where.known_at)
     found: dict[int, FoundFact | None] = dict.fromkeys(seqs)
     for timeline in list_timelines_of(home, seqs, known_at=until):
-        found |= dict.fromkeys(each.seq for each in timeline.assertions)
+        found.update([(each.seq, None) for each in timeline.assertions])
         for fact, claims in _iter_matching(timeline, where):
             key = (timeline.digest, fact.value, fact.begin)
             found |= dict.fromkeys((c.seq for c in claims), FoundFact(fact, key))

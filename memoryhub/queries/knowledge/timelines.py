@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -31,9 +32,14 @@ from memoryhub.models.assertions import Assertion as Row
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys
+from memoryhub.vault.registry.lru import Lru
 
 #: Timelines read in one statement.
 AT_ONCE = 50
+#: Assertions of an answer from which on it is kept, and of all that are: some 12 MB.
+_LONG, _KEPT = 1_000, 50_000
+#: By home thread, its head, and the assertions that were asked for.
+_answers: Lru[tuple[UUID, int, tuple[int, ...]], list[Timeline]] = Lru(_KEPT)
 #: Rows fetched at once where all of a subject's are looked at.
 CHUNK = 2_000
 
@@ -178,9 +184,20 @@ def timelines_of(
 def list_timelines_of(
     home: Thread, seqs: Collection[int], *, known_at: int | None = None
 ) -> list[Timeline]:
-    """Return the timelines that assertions are of, each once. One query."""
-    rows = statements.select_timelines(home.id, seqs) if seqs else []
-    return [*_by_timeline(rows, known_at)]
+    """Return the timelines that assertions are of, each once.
+
+    One query; none where they are long and no event of `home` came since it was asked.
+    """
+    key = (home.id, home.head_seq, (*seqs,))
+    found = _answers.get(key)
+    if found is None:
+        rows = statements.select_timelines(home.id, seqs) if seqs else []
+        found = [*_by_timeline(rows, None)]
+        weight = sum(len(each.assertions) for each in found)
+        if weight >= _LONG:
+            _answers.put(key, found, weight=weight)
+    # What is derived of them is not kept.
+    return [each.as_of(known_at) for each in found]
 
 
 def iter_all(home: Thread) -> Iterator[Timeline]:
@@ -223,6 +240,8 @@ def _by_timeline(
 
 def _assertion(row: tuple[Any, ...]) -> Assertion:
     _, _, seq, value, sure, many, origin, retracted, wrong, begin, end = row
+    if isinstance(begin, str):
+        begin, end = datetime.fromisoformat(begin), end and datetime.fromisoformat(end)
     # By place: a timeline may have thousands.
     by_model, value = origin == "model", bytes(value)
     return Assertion(

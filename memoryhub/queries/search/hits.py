@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import chain, islice, repeat
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -38,9 +38,10 @@ FACT = FactAsserted.searched.kind
 #: Records opened in one statement.
 CHUNK = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Why an indexed record is no hit: erased since, the phrase does not occur, or, while
-#: unopened, its fact does not hold or is told already.
-Missed = Literal["erased", "no_match", "untold"]
+#: Why an indexed record is no hit: erased since, or the phrase does not occur.
+Missed = Literal["erased", "no_match"]
+#: So many records were left unopened: their facts do not hold, or are told already.
+Untold = int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ def iter_hits(
     where: FactFilter | None = None,
     *,
     expected: int = CHUNK,
-) -> Iterator[Hit | Missed]:
+) -> Iterator[Hit | Missed | Untold]:
     """Yield what was found in order, or why it is no hit: for lack of a phrase, too.
 
     With `where` facts are told, each once, as far as it lets them by; no other is
@@ -98,10 +99,15 @@ def iter_hits(
     places = _iter_places(index, ranked, threads, where, shown)
     chunks = chain([min(expected, CHUNK)], repeat(CHUNK))
     while batch := [*islice(places, next(chunks))]:
-        rows = _rows(index, [each.place for each in batch if not each.untold])
-        for at, place, fact, untold in batch:
-            if untold or (fact and fact.key in shown):
-                yield "untold"
+        told = [each for each in batch if isinstance(each, _Candidate)]
+        rows = _rows(index, [each.place for each in told])
+        for each in batch:
+            if isinstance(each, Untold):
+                yield each
+                continue
+            at, place, fact = each
+            if fact and fact.key in shown:
+                yield 1
                 continue
             thread = threads[index.threads[int(index.records["thread"][place])]]
             row = rows.get((thread.id, int(index.records["seq"][place])))
@@ -126,12 +132,6 @@ class _Candidate(NamedTuple):
     at: int
     place: int
     fact: FoundFact | None = None
-    #: It is of a fact that is not told, or is told already.
-    untold: bool = False
-
-
-#: Most are where a fact had many values: one stands for all.
-_UNTOLD: Final = _Candidate(0, 0, untold=True)
 
 
 def _iter_places(
@@ -140,7 +140,7 @@ def _iter_places(
     threads: Mapping[UUID, Thread],
     where: FactFilter | None,
     shown: Collection[FactKey],
-) -> Iterator[_Candidate]:
+) -> Iterator[_Candidate | Untold]:
     """Yield what was found in order, with its fact.
 
     Facts are asked for ahead, more the more of them are not told: timelines with a
@@ -151,21 +151,29 @@ def _iter_places(
     asserted = np.zeros(len(places), bool)
     if where is not None and FACT in index.names:
         asserted = found["kind"] == index.names.index(FACT)
-    facts, ahead = dict[int, FoundFact | None](), CHUNK
+    facts, ahead, untold = dict[int, FoundFact | None](), CHUNK, 0
+    told = asserted.tolist()
     for at, (place, seq) in enumerate(zip(places, seqs, strict=True)):
-        if where is None or not asserted[at]:
-            yield _Candidate(at, place)
-            continue
-        if seq not in facts:
-            home = threads[index.threads[int(found["thread"][at])]]
-            coming = islice(np.flatnonzero(asserted[at:]), ahead)
-            next_seqs = [seqs[at + int(n)] for n in coming]
-            new = [each for each in next_seqs if each not in facts]
-            facts |= standing.facts_of(home, new, where)
-            ahead *= 2
-        fact = facts[seq]
-        untold = fact is None or fact.key in shown
-        yield _UNTOLD if untold else _Candidate(at, place, fact)
+        fact = None
+        if where is not None and told[at]:
+            if seq not in facts:
+                home = threads[index.threads[int(found["thread"][at])]]
+                coming = islice(np.flatnonzero(asserted[at:]), ahead)
+                next_seqs = [seqs[at + int(n)] for n in coming]
+                new = [each for each in next_seqs if each not in facts]
+                facts |= standing.facts_of(home, new, where)
+                ahead *= 2
+            fact = facts[seq]
+            # Most are, where a fact had many values.
+            if fact is None or fact.key in shown:
+                untold += 1
+                continue
+        if untold:
+            yield untold
+            untold = 0
+        yield _Candidate(at, place, fact)
+    if untold:
+        yield untold
 
 
 def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:

@@ -25,7 +25,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import indexes
-from memoryhub.queries.search.hits import CHUNK, Hit, Missed, iter_hits
+from memoryhub.queries.search.hits import CHUNK, Hit, Missed, Untold, iter_hits
 from memoryhub.queries.threads import forks
 
 #: What can be found, as events declare it.
@@ -238,7 +238,7 @@ def _search(
 
 
 def _opened(
-    every: Iterator[Hit | Missed],
+    every: Iterator[Hit | Missed | Untold],
     ranked: Ranked,
     request: SearchRequest,
     threads: Mapping[UUID, Thread],
@@ -246,21 +246,22 @@ def _opened(
 ) -> SearchResult:
     """With what was found, checked: with a phrase all that may hold it is opened."""
     phrases = bool(request.query.phrases)
-    hits, dropped, opened = list[Hit](), list[Missed](), 0
+    hits, dropped, untold = list[Hit](), list[Missed](), 0
     for hit in every:
-        opened += hit != "untold"
         if isinstance(hit, Hit):
             hits.append(hit)
+        elif isinstance(hit, Untold):
+            untold += hit
         else:
             dropped.append(hit)
         enough = len(hits) >= request.limit and not phrases
-        if enough or opened >= OPENED:
+        if enough or len(hits) + len(dropped) >= OPENED:
             break
-    looked = len(hits) + len(dropped)
+    looked = len(hits) + len(dropped) + untold
     lacking: tuple[str, ...] = ()
     if looked < ranked.total and (phrases or len(hits) < request.limit):
         lacking = ("phrases" if phrases else "matches",)
-    total = len(hits) if phrases else ranked.total - len(dropped)
+    total = len(hits) if phrases else ranked.total - len(dropped) - untold
     reason: Reason | None = found.reason
     if ranked.total and not hits:
         gone = "erased" in dropped and not phrases

@@ -172,6 +172,11 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.models.server.clock.clock": OtherPlace(
             holds="the time, and how far it is off"
         ),
+        "memoryhub.queries.knowledge.timelines._answers": OtherPlace(
+            holds="rows of long timelines: keyed digests, seqs, times; no content",
+            found="thread ids of the subject; the head is read before use",
+            forget=Fate.VOID,
+        ),
         "memoryhub.queries.overview.unhealthy._wrong_checks": OtherPlace(
             holds="by project, how much needs a look"
         ),

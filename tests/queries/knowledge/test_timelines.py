@@ -1,0 +1,45 @@
+"""Reading timelines: a long one is read once for as long as nothing new is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge import timelines
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories, forgetting
+from tests.cast.knowing import claim, retract, say
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "visit", user_id="ann")
+    return forgetting.of(agent, "ann")
+
+
+def read(subject: Subject, seqs: Sequence[int]) -> tuple[int, int]:
+    """How many values are live, and what it took to look."""
+    home = find_home(subject)
+    assert home is not None
+    with CaptureQueriesContext(connection) as queries:
+        (found,) = timelines.list_timelines_of(home, seqs)
+    return len(found.living), len(queries)
+
+
+def test_a_long_timeline_is_read_again_once_anything_new_is_known(
+    agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "_LONG", 3)
+    first = say(agent, ann, claim("OSL", 0), claim("BGO", 1)).seq
+    assert [read(ann, [first]) for _ in range(2)] == [(2, 1), (2, 1)]
+    say(agent, ann, claim("TRD", 2))
+    assert [read(ann, [first]) for _ in range(2)] == [(3, 1), (3, 0)]
+    retract(agent, ann, first, "wrong")
+    assert [read(ann, [first]) for _ in range(2)] == [(2, 1), (2, 0)]
