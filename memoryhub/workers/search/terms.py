@@ -1,12 +1,14 @@
 """Terms: written ahead into segments, so that who searches has little to open.
 
 A thread is due with 500 events that no segment covers, or with fewer once it is silent,
-as after an import. Of segments the newer are joined while they are not half as long as
-the one before, so that a thread has at most log2 of its events.
+as after an import. While it is written to, it is looked at every two seconds. Of
+segments the newer are joined while they are not half as long as the one before, so that
+a thread has at most log2 of its events.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,15 +23,20 @@ from memoryhub.kernel.search import segments
 from memoryhub.kernel.search.index import Span, missing
 from memoryhub.kernel.search.segments import Segment
 from memoryhub.models.events import ThreadTerms
+from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 #: Events that are left to readers while a thread is busy.
 EVERY = 500
 SILENT = timedelta(minutes=1)
+#: Within which a thread that is written to appears in the order of its project's list.
+LATELY = timedelta(seconds=30)
 #: Threads that one pass looks at, and records that it opens of each.
 THREADS = 50
 MOST = 5_000
+#: Events that are read without a pause.
+SLICE = 250
 
 
 def write_ahead(now: datetime) -> int:
@@ -38,8 +45,22 @@ def write_ahead(now: datetime) -> int:
     One query to find them, which looks at all threads; for each, five and those of its
     events. What can't be read is left out until it has moved.
     """
+    silent = Q(last_event_at__lte=now - SILENT, head_seq__gt=F("covered"))
+    return _write_segments(_list_due(silent))
+
+
+def write_lately(now: datetime) -> int:
+    """Write segments of threads that are written to; returns how many got one.
+
+    As `write_ahead`, but looks at threads of the last 30 seconds alone, by an index.
+    """
+    lately = Q(project__in=Project.objects.values("id"), listed_at__gte=now - LATELY)
+    return _write_segments(_list_due(Q()).filter(lately))
+
+
+def _write_segments(threads: QuerySet[Thread]) -> int:
     written = 0
-    for thread in _due(now)[:THREADS]:
+    for thread in threads[:THREADS]:
         try:
             written += bring_up(thread)
         except Refusal as refusal:
@@ -61,21 +82,37 @@ def bring_up(thread: Thread) -> bool:
     if not gaps:
         return False
     first, last = gaps[0]
-    found = thread_terms.read(thread, (first, last), most=MOST)
-    if found.upto < first:
-        return False
-    made = segments.build(found.records)
+    made, last = _build_slices(thread, (first, last))
     before = [row for row in kept if row.upto_seq < first]
-    old, span = _joined(before, (first, found.upto))
-    parts = [*_opened(thread, old), made]
+    old, span = _joined(before, (first, last))
+    parts = [*_opened(thread, old), *made]
     row = thread_terms.sealed_row(thread, span, segments.joined(parts))
     work = partial(thread_terms.replace, thread, old, row, head=thread.head_seq)
     written: bool = journal.run(work)
     return written
 
 
-def _due(now: datetime) -> QuerySet[Thread]:
-    """Threads of which not all is in segments, longest silent first."""
+def _build_slices(thread: Thread, span: Span) -> tuple[list[Segment], int]:
+    """Return segments of a run's beginning, and its last event that they cover.
+
+    Between slices it sleeps as long as it has worked, so that it takes half of what one
+    thread of this process can have, and requests the rest.
+    """
+    made, opened, (first, last) = list[Segment](), 0, span
+    for start in range(first, last + 1, SLICE):
+        began = time.perf_counter()
+        upto = min(last, start + SLICE - 1)
+        found = thread_terms.read(thread, (start, upto), most=SLICE)
+        made.append(segments.build(found.records))
+        opened += found.opened
+        if opened >= MOST:
+            return made, upto
+        time.sleep(time.perf_counter() - began)
+    return made, last
+
+
+def _list_due(silent: Q) -> QuerySet[Thread]:
+    """List threads with 500 events in no segment, or `silent`; longest silent first."""
     rows = ThreadTerms.objects.filter(thread=OuterRef("id")).order_by()
     length = F("upto_seq") - F("first_seq") + 1
     covered = rows.values("thread").annotate(n=Sum(length)).values("n")
@@ -84,7 +121,6 @@ def _due(now: datetime) -> QuerySet[Thread]:
         subject__state=Subject.State.ACTIVE,
     )
     found = found.annotate(covered=Coalesce(Subquery(covered), 0))
-    silent = Q(last_event_at__lte=now - SILENT, head_seq__gt=F("covered"))
     found = found.filter(silent | Q(head_seq__gte=F("covered") + EVERY))
     return found.select_related("subject").order_by("last_event_at", "id")
 

@@ -53,6 +53,22 @@ def test_a_silent_thread_is_written_ahead_once(agent: Agent) -> None:
     assert verify(factories.get_thread(agent)) is None
 
 
+def test_busy_thread_is_written_within_seconds(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "EVERY", 20)
+    monkeypatch.setattr(terms, "SLICE", 7)
+    factories.append(agent, "t-1", *(f"filler {n}" for n in range(18)))
+    assert terms.write_lately(clock.now()) == 0
+    factories.append(agent, "t-1", "a lamp")
+    assert terms.write_lately(clock.now() + terms.LATELY) == 0
+    assert terms.write_lately(clock.now()) == 1
+    row = ThreadTerms.objects.get()
+    assert (row.first_seq, row.upto_seq) == (1, factories.get_thread(agent).head_seq)
+    assert found(agent, "lamp") == [row.upto_seq]
+    assert verify(factories.get_thread(agent)) is None
+
+
 def test_what_is_in_segments_is_found_without_its_events(
     agent: Agent, django_assert_num_queries: Any
 ) -> None:
