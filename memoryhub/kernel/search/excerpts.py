@@ -76,9 +76,10 @@ def _found(
 ) -> list[tuple[int, int, str]]:
     """Places of matches, and the term that each is one of."""
     stemmed = {stem(term): term for term in wanted}
-
+    # A stem begins as its word does.
+    initials = {each[0] for each in (*wanted, *stemmed) if each}
     found = list[tuple[int, int, str]]()
-    for run in terms.runs(text):
+    for run in terms.runs(text, initials):
         matches = {
             part: term
             for part in run.word.terms

@@ -13,6 +13,8 @@ from uuid import UUID
 import numpy as np
 
 from memoryhub.journal.log import log
+from memoryhub.journal.rows import statements
+from memoryhub.journal.rows.rows import EventRow
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels import marks
@@ -27,7 +29,6 @@ from memoryhub.kernel.search.terms import Stem
 from memoryhub.kernel.state.bodies import Event as Body
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import slot_page_id
-from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -176,18 +177,19 @@ def _iter_places(
         yield untold
 
 
-def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Event]:
-    if not places:
-        return {}
-    at = [
-        (index.threads[int(row["thread"])], int(row["seq"]))
-        for row in index.records[places]
-    ]
-    found = Event.objects.at_places(at).filter(payload__isnull=False)
-    return {(row.thread_id, row.seq): row for row in found.defer("chain")}
+def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], EventRow]:
+    seqs: dict[UUID, list[int]] = {}
+    for row in index.records[places]:
+        home = index.threads[int(row["thread"])]
+        seqs.setdefault(home, []).append(int(row["seq"]))
+    return {
+        (row.thread_id, row.seq): row
+        for row in statements.select_events_at(seqs)
+        if row.payload is not None
+    }
 
 
-def _text(thread: Thread, row: Event) -> tuple[Body, str] | None:
+def _text(thread: Thread, row: EventRow) -> tuple[Body, str] | None:
     event = log.recorded(row).event
     payload = log.open_payload(thread.subject, thread.project_id, row)
     text = None if payload is None else contents.text_of(event, payload)
