@@ -260,8 +260,8 @@ def _holding_run(
 def _endless(own: Sequence[Assertion]) -> Fact:
     """The fact of claims of one value, none of which ends."""
     first = min(own, key=_RANK)
-    told = [each.confidence for each in own if each.confidence is not None]
-    surest = first._replace(confidence=max(told, default=None))
+    sure = [each.confidence for each in own if each.confidence is not None]
+    surest = first._replace(confidence=max(sure, default=None))
     return _only(surest)._replace(confirmations=len(own))
 
 

@@ -100,8 +100,8 @@ def iter_hits(
     places = _iter_places(index, ranked, threads, where, shown)
     chunks = chain([min(expected, CHUNK)], repeat(CHUNK))
     while batch := [*islice(places, next(chunks))]:
-        told = [each for each in batch if isinstance(each, _Candidate)]
-        rows = _rows(index, [each.place for each in told])
+        unopened = [each for each in batch if isinstance(each, _Candidate)]
+        rows = _rows(index, [each.place for each in unopened])
         for each in batch:
             if isinstance(each, Untold):
                 yield each
@@ -153,10 +153,10 @@ def _iter_places(
     if where is not None and FACT in index.names:
         asserted = found["kind"] == index.names.index(FACT)
     facts, ahead, untold = dict[int, FoundFact | None](), CHUNK, 0
-    told = asserted.tolist()
+    is_fact = asserted.tolist()
     for at, (place, seq) in enumerate(zip(places, seqs, strict=True)):
         fact = None
-        if where is not None and told[at]:
+        if where is not None and is_fact[at]:
             if seq not in facts:
                 home = threads[index.threads[int(found["thread"][at])]]
                 coming = islice(np.flatnonzero(asserted[at:]), ahead)
