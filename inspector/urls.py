@@ -190,6 +190,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/turns/<seq:n>/request", turn_page.read, name="turn-request"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),
     path(f"{T}/turns/<seq:n>/prefix", turn_changes.prefix, name="turn-prefix"),
+    path(f"{T}/turns/<seq:n>/panels/<slug:panel>", turn_page.panel, name="turn-panel"),
     path(f"{T}/prefix", turn_changes.prefix_series, name="prefixes"),
     path(f"{T}/tail", timeline.old_address, {"view": "events"}, name="tail"),
     path(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
@@ -15,6 +18,8 @@ from memoryhub.queries.turns.turns import RequestSection, Shown, Used
 
 #: Rows that stand on a page at once, and cells of the bar.
 ROWS, CELLS = 72, 150
+#: Turns from which on it is told that what was brought along was not used.
+EARLY = 3
 #: Sections as they are called, in the order of any request.
 _GROUPS = {
     "system": "Head",
@@ -62,6 +67,21 @@ class Cell:
     #: The row that it leads to; empty where none is shown.
     row: str
 
+    @property
+    def svg(self) -> SafeString:
+        """Draw it. A template of its own took longer than all else of the bar."""
+        drawn = format_html(
+            '<rect class="fill-{}" x="{}%" width="{}%" height="36"><title>{}</title>'
+            "</rect>",
+            self.hue,
+            self.x,
+            self.width,
+            self.label,
+        )
+        if not self.row:
+            return drawn
+        return format_html('<a href="#{}" tabindex="-1">{}</a>', self.row, drawn)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
@@ -82,6 +102,8 @@ class RequestRow:
     since: int | None
     #: Its tokens in percent of the largest row's.
     width: str
+    #: How it is shown other than in full: a colour and words, or None.
+    chip: tuple[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,26 +178,44 @@ def list_rows(
     *,
     began: int,
     own: bool,
+    turns: int,
 ) -> list[RequestRow]:
-    """Word the texts of a window; `began` is the seq at which the turn did."""
+    """Word the texts of a window.
+
+    `began` is the seq at which the turn did, `turns` how many the thread has by now.
+    """
     most = max((used.tokens or 0 for used in window), default=0)
     cuts = {cut.page_id: cut for cut in shown.cuts}
-    return [
-        RequestRow(
+    found = list[RequestRow]()
+    for used in window:
+        since = _since(shown, used, causes, began) if own else None
+        cut = cuts.get(used.page_id) if used.cut or used.level else None
+        # Of what was brought along lately it is too early to say.
+        is_early = since is not None and turns < since + EARLY
+        row = RequestRow(
             used=used,
             who=(used.text.role or used.text.type) if used.text else "page",
             hue=_hue(used),
             excerpt=None
             if used.text is None
             else first_words.page_words(used.text, used.level, chars=ROW_CHARS),
-            cut=cuts.get(used.page_id) if used.cut or used.level else None,
+            cut=cut,
             reason=_reason(used),
             event=_event(used) if own else None,
-            since=_since(shown, used, causes, began) if own else None,
+            since=since,
             width=_percent(used.tokens or 0, most),
+            chip=_word_chip(used, cut, is_early=is_early),
         )
-        for used in window
-    ]
+        found.append(row)
+    return found
+
+
+def group_by_section(rows: Iterable[RequestRow]) -> dict[str, list[RequestRow]]:
+    """Gather the rows of each section, in their order."""
+    found: dict[str, list[RequestRow]] = {}
+    for row in rows:
+        found.setdefault(row.used.section, []).append(row)
+    return found
 
 
 def window_of(shown: Shown, chosen: int | None) -> tuple[int, list[Used]]:
@@ -228,6 +268,28 @@ def _cell(
         label=f"{name}, {_tokens(tokens)}",
         row=f"in-{first.place}" if first.place in there else "",
     )
+
+
+def _word_chip(
+    used: Used, cut: Cut | None, *, is_early: bool
+) -> tuple[str, str] | None:
+    """Word how a text is shown other than in full, with the colour of that."""
+    level = f"~{used.level}" if used.level else ""
+    if cut is not None:
+        of_all = f"{cut.shown_tokens:,} of {_tokens(cut.tokens)}"
+        return "short", f"{level}, {of_all}" if level else of_all
+    if level:
+        whole = used.inclusion.full_tokens if used.inclusion else None
+        return "short", level if whole is None else f"{level} of {whole:,}"
+    if used.cut == 0:
+        return "out", "named"
+    if used.recalled:
+        return "fault", "fetched"
+    if used.source and used.used:
+        return "in", "used"
+    if used.source:
+        return "", "not used so far" if is_early else "not used"
+    return None
 
 
 def _reason(used: Used) -> tuple[str, str]:

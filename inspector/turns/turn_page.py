@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import signed_in, signed_in_panel
 from inspector.drawing import chat, first_words, lifelines
 from inspector.drawing.chat import Block
 from inspector.drawing.first_words import FirstWords, Pieces
 from inspector.drawing.lifelines import LifeLine
-from inspector.lists import visits
+from inspector.lists import panels, visits
 from inspector.lists.screens import Context
 from inspector.lists.visits import Visit
 from inspector.turns import request_rows, turn_changes, turn_words
 from inspector.turns.turns import ROW_CHARS, turn_rows
 from inspector.web import asof
 from inspector.web.asof import AsOf
+from memoryhub.errors import NotFoundError
 from memoryhub.kernel.messages import media
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.state.pages import FULL
@@ -43,6 +45,8 @@ from memoryhub.queries.turns.missing import OFFERED, Missing, MissingPage
 from memoryhub.queries.turns.turn_faults import Fault
 from memoryhub.queries.turns.turns import Shown, TurnLine
 
+#: What the page of a turn fetches once it stands.
+PANELS = ("prefix",)
 #: Turns that are listed before the one at hand, and after it.
 BEFORE, AFTER = missing.TURNS, 4
 #: Of the best matches that were not in, so many are told at length.
@@ -104,11 +108,9 @@ class RequestMessage:
 def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
     """Show a turn: its question, its answer, what was in its request and what not."""
     visit, lines = _find(request, project, thread, n)
-    # First: from the state of the turn before the fold goes on to this one's.
-    prefix = turn_changes.get_prefix(visit.row, n)
     shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
-    context = _around(visit, lines, line) | prefix | {"n": n, "shown": shown}
+    context = _around(visit, lines, line) | {"n": n, "shown": shown}
     if shown is not None:
         context |= _request(request, visit, shown, lines)
     elif not line.inherited:
@@ -127,11 +129,30 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
 
 
 @require_safe
+@signed_in_panel
+def panel(
+    request: HttpRequest, project: str, thread: str, n: int, panel: str
+) -> HttpResponse:
+    """Show what the page of a turn fetches once it stands: what ended the prefix."""
+    if panel not in PANELS:
+        raise Http404
+    visit = visits.find(request, project, thread)
+    if not 1 <= n <= visit.row.turn_count:
+        raise NotFoundError
+    at_seq = visit.moment.at_seq
+    context = panels.shared(visit.scene) | turn_changes.get_prefix(visit.row, n)
+    context |= {"n": n, "then": "" if at_seq is None else f"?at_seq={at_seq}"}
+    answer = render(request, f"inspector/turns/panels/_{panel}.html", context)
+    answer.headers["MH-Panel"] = "1"
+    return answer
+
+
+@require_safe
 @signed_in
 def read(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
     """Show the request itself: as the model read it, and byte for byte."""
     visit, _ = _find(request, project, thread, n)
-    shown = turns.get_context(visit.row, n)
+    shown = turns.get_context(visit.row, n, with_ranges=True)
     whole = request.GET.get("content") == "all"
     context: Context = {"n": n, "shown": shown, "readable": (), "raw": None}
     if shown is not None:
@@ -236,7 +257,7 @@ def _request(
         **spoken,
         "own": own,
         "then": f"?at_seq={shown.event.as_of_seq}" if own else "",
-        **_inside(shown, chosen, began=began, own=own),
+        **_inside(row, shown, chosen, began=began, own=own),
         "whole_pages": len(lacking.whole),
         "fetches": selection.policies_of(shown.state.paging),
         "missing": lacking,
@@ -249,19 +270,23 @@ def _request(
     }
 
 
-def _inside(shown: Shown, chosen: int | None, *, began: int, own: bool) -> Context:
+def _inside(
+    row: Thread, shown: Shown, chosen: int | None, *, began: int, own: bool
+) -> Context:
     """Gather what the request held: its bar, its sections, a stretch of its texts."""
     first, window = request_rows.window_of(shown, chosen)
     seqs = request_rows.cause_seqs(window)
     causes = inclusions.get_causes(shown.recorded.home.id, seqs)
-    rows = request_rows.list_rows(shown, window, causes, began=began, own=own)
+    rows = request_rows.list_rows(
+        shown, window, causes, began=began, own=own, turns=row.turn_count
+    )
     end, brought = first + len(window), [used for used in shown.used if used.source]
     return {
         "brought": brought,
         "brought_used": sum(used.used for used in brought),
         "groups": request_rows.list_groups(shown),
         "cells": request_rows.draw_bar(shown, rows),
-        "request_rows": rows,
+        "rows_by_section": request_rows.group_by_section(rows),
         "first_place": first + 1,
         "earlier": max(1, first + 1 - request_rows.ROWS) if first else None,
         "later": end + 1 if end < len(shown.used) else 0,

@@ -18,6 +18,7 @@ from inspector.memory.key_acts import VERBS as KEY_VERBS
 from inspector.observing.observer_acts import TITLES as OBSERVER_ACTS
 from inspector.paging.page_acts import VERBS
 from inspector.replay.moments import PANELS
+from inspector.turns.turn_page import PANELS as TURN_PANELS
 from memoryhub.journal import Address, Order, perform
 from memoryhub.kernel.commands import Imported, ImportMessages
 from memoryhub.models.access.operators import Membership
@@ -94,6 +95,7 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
         names = {
             "panel": PANELS,
             "erasure-panel": ("erasure",),
+            "turn-panel": TURN_PANELS,
             "connect-panel": ("heard",),
             "search-panel": ("palette", "found"),
         }.get(route.name, LIST_PANELS)

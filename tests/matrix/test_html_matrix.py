@@ -140,6 +140,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "turn-request": ("viewer", ("GET",)),
     "turn-diff": ("viewer", ("GET",)),
     "turn-prefix": ("viewer", ("GET",)),
+    "turn-panel": ("viewer", ("GET",)),
     "prefixes": ("viewer", ("GET",)),
     "paging": ("viewer", ("GET",)),
     "paging-export": ("viewer", ("GET",)),

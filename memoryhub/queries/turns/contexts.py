@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -91,6 +91,8 @@ class Reassembled:
     recorded: Recorded
     #: None when a part of it was erased.
     request: bytes | None
+    #: The texts that were opened for it.
+    texts: Texts = field(repr=False)
     #: Ids of the pages whose text is gone.
     missing: tuple[str, ...] = ()
 
@@ -356,11 +358,14 @@ def reassemble(thread: Thread, found: Recorded) -> Reassembled:
     missing = [place for place in places if place not in opened]
     if missing:
         return Reassembled(
-            recorded=found, request=None, missing=page_ids(thread, missing)
+            recorded=found,
+            request=None,
+            missing=page_ids(thread, missing),
+            texts=opened,
         )
     packer = packers.PACKERS[found.record.packer]
     request = packer.assemble(found.record, opened, thread=own)
-    return Reassembled(recorded=found, request=request)
+    return Reassembled(recorded=found, request=request, texts=opened)
 
 
 class Fates(NamedTuple):

@@ -35,6 +35,8 @@ class Inclusion:
     score: float
     #: The page's whole text, and the turn in which it was made.
     full_tokens: int
+    #: Tokens of the text itself, as the thread counted them; None of another version.
+    cost: int | None
     created_turn: int
 
 
@@ -62,15 +64,18 @@ class Inclusions:
 
     def of(self, ref: Ref) -> Inclusion | None:
         """Return a text's inclusion; None if it was of no page in the working set."""
-        frame = self._frames.get(ref.location(self.own)[:2])
+        place = ref.location(self.own)
+        frame = self._frames.get(place[:2])
         if frame is None:
             return None
+        held = frame.entry.levels[ref.level]
         return Inclusion(
             page_id=frame.page_id,
             why=self._why(frame),
             cause_seq=own_seq(self.state, frame.cause_seq),
             score=self._scores[frame.page_id],
             full_tokens=frame.entry.full.cost,
+            cost=held.cost if held is not None and held.location == place else None,
             created_turn=frame.entry.created_turn,
         )
 

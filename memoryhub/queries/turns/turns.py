@@ -15,7 +15,6 @@ import orjson
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import costs
 from memoryhub.kernel.levels.contexts import Recall, Ref
 from memoryhub.kernel.levels.lines import shown_text
@@ -116,7 +115,8 @@ class Used:
     text: Opened | None
     #: None when the text is gone.
     tokens: int | None
-    #: Its bytes in the request, from the first to behind the last; None with gaps.
+    #: Its bytes in the request, from the first to behind the last; None with gaps, and
+    #: where nobody asked for ranges.
     range: tuple[int, int] | None
     #: What the state that was packed says of it; None when that held no such page.
     inclusion: Inclusion | None
@@ -259,9 +259,10 @@ def get_packed_tokens(
     return {n: event.tokens for n, event in _packed(rows).items()}
 
 
-def get_context(thread: Thread, n: int) -> Shown | None:
+def get_context(thread: Thread, n: int, *, with_ranges: bool = False) -> Shown | None:
     """Assemble the request of a turn again.
 
+    `with_ranges` also finds where each text stands in it, which takes as long again.
     None when it was never recorded. At most four queries for the record, three for the
     state it was packed of, one for its texts and one for each that is gone. `thread`
     comes with its subject. Raises NotFoundError.
@@ -273,8 +274,7 @@ def get_context(thread: Thread, n: int) -> Shown | None:
     whole = contexts.reassemble(thread, recorded)
     own = recorded.home.id
     places = contexts.record_places(recorded.record, own)
-    # From memory, but for what did not fit into it.
-    opened, inclusions = texts.opened(thread, places), Inclusions(recorded)
+    opened, inclusions = whole.texts, Inclusions(recorded)
     cuts = contexts.cuts_of(recorded, opened)
     return Shown(
         recorded=recorded,
@@ -288,7 +288,12 @@ def get_context(thread: Thread, n: int) -> Shown | None:
             _with_recall(
                 recorded,
                 _used_in(
-                    recorded, opened, inclusions, cuts, inherited=own != thread.id
+                    recorded,
+                    opened,
+                    inclusions,
+                    cuts,
+                    inherited=own != thread.id,
+                    with_ranges=with_ranges,
                 ),
             )
         ),
@@ -309,12 +314,13 @@ def _used_in(
     cuts: Iterable[Cut],
     *,
     inherited: bool,
+    with_ranges: bool,
 ) -> Iterator[Used]:
     shown = {cut.page_id: cut.shown_tokens for cut in cuts}
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
-    if opened.keys() >= {*contexts.record_places(record, own)}:
+    if with_ranges and opened.keys() >= {*contexts.record_places(record, own)}:
         ranges = packers.PACKERS[record.packer].ranges(record, opened, thread=own)
     for place, (name, ref) in enumerate(refs, start=1):
         text, inclusion = opened.get(ref.location(own)), inclusions.of(ref)
@@ -330,16 +336,21 @@ def _used_in(
             part=ref.part is not None,
             recalled=ref.recalled,
             text=text,
-            tokens=_count_tokens(text, ref, shown) if text else None,
+            tokens=_count_tokens(text, ref, shown, inclusion) if text else None,
             range=ranges[place - 1],
             inclusion=inclusion,
         )
 
 
-def _count_tokens(text: Opened, ref: Ref, shown: Mapping[str, int]) -> int:
-    if ref.cut is None:
-        return costs.cost(text, level=ref.level)
-    return shown.get(text.page_id, 0)
+def _count_tokens(
+    text: Opened, ref: Ref, shown: Mapping[str, int], inclusion: Inclusion | None
+) -> int:
+    if ref.cut is not None:
+        return shown.get(text.page_id, 0)
+    if inclusion is not None and inclusion.cost is not None:
+        # As packing counted it: to count each text again took half as long as the rest.
+        return inclusion.cost
+    return costs.cost(text, level=ref.level)
 
 
 def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:

@@ -29,7 +29,8 @@ from tests.oracles import memory_acts
 THREADS = "/p/acme/threads"
 SLOT = {"from": "user", "to": "assistant", "type": "chat.user"}
 #: No page of one's own: fragments, files, and what sends one away.
-OTHERS = {"panel", "list-panel", "erasure-panel", "sign-out", "theme", "sso", "sign-in"}
+OTHERS = {"panel", "list-panel", "erasure-panel", "turn-panel"}
+OTHERS |= {"sign-out", "theme", "sso", "sign-in"}
 #: Of a list that is read, or narrowed down: it stands still and says so.
 READ = (
     "/events?q=noun:slot",

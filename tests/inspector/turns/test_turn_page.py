@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from memoryhub.kernel.replay import Recorded, evolve
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.queries.turns import contexts
+from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
@@ -214,6 +215,37 @@ def test_a_page_folds_its_thread_once(
     viewer.get("/p/acme/threads/many/turns/12")
     assert 0 < len(folded) <= replay.seq_at_turn(thread, 12)
     assert len(folded) == len({*folded})
+
+
+def test_what_ended_the_prefix_comes_as_a_panel(viewer: Client, agent: Agent) -> None:
+    thread = make_paged(agent)
+    path = "/p/acme/threads/paged/turns/7"
+    seq = contexts.recorded(thread, 7).event.as_of_seq
+    page = text_of(viewer, path)
+    assert f'aria-busy="true" hx-get="{path}/panels/prefix?at_seq={seq}"' in page
+    assert f'<noscript><a href="{path}/prefix">' in page
+    assert "It ends in" not in page
+    answer: Any = viewer.get(f"{path}/panels/prefix?at_seq={seq}")
+    assert answer.headers["MH-Panel"] == "1"
+    panel = unescape(answer.content.decode())
+    assert panel.lstrip().startswith('<p id="prefix-end"')
+    assert "aria-busy" not in panel
+    lens = prefixes.get_lens(thread, 7)
+    assert f"It ends in <b>{lens.section}</b>: " in panel
+    assert lens.reason is not None
+    assert f'href="/p/acme/threads/paged?at_seq={lens.reason.seq}"' in panel
+    assert viewer.get(f"{path}/panels/other").status_code == 404
+    assert viewer.get("/p/acme/threads/paged/turns/99/panels/prefix").status_code == 404
+
+
+def test_the_page_of_a_turn_compares_no_requests(
+    viewer: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_paged(agent)
+    asked = list[int]()
+    monkeypatch.setattr(prefixes, "get_lens", lambda _, n, **__: asked.append(n))
+    text_of(viewer, "/p/acme/threads/paged/turns/7")
+    assert asked == []
 
 
 def test_the_bar_of_a_cut_result_is_as_long_as_what_is_shown(

@@ -74,7 +74,7 @@ def test_an_erased_text_leaves_a_gap_in_the_list(paged: Thread) -> None:
 
 def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
     for n in range(1, 8):
-        shown = turns.get_context(paged, n)
+        shown = turns.get_context(paged, n, with_ranges=True)
         assert shown is not None
         assert shown.request is not None
         end = 0
