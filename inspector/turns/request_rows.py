@@ -69,7 +69,7 @@ class Cell:
 
     @property
     def svg(self) -> SafeString:
-        """Draw it. A template of its own took longer than all else of the bar."""
+        """Draw the cell without a template: a bar has up to 150 of them."""
         drawn = format_html(
             '<rect class="fill-{}" x="{}%" width="{}%" height="36"><title>{}</title>'
             "</rect>",
@@ -92,8 +92,6 @@ class RequestRow:
     who: str
     hue: str
     excerpt: FirstWords | None
-    #: How much of it is shown, in tokens; None where nothing was cut.
-    cut: Cut | None
     #: A word that is set off, and the rest of the reason.
     reason: tuple[str, str]
     #: The event behind it, in the thread's own journal.
@@ -199,7 +197,6 @@ def list_rows(
             excerpt=None
             if used.text is None
             else first_words.page_words(used.text, used.level, chars=ROW_CHARS),
-            cut=cut,
             reason=_reason(used),
             event=_event(used) if own else None,
             since=since,
