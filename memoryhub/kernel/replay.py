@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from memoryhub.errors import HomeThreadError
 from memoryhub.kernel import commands
@@ -21,9 +21,11 @@ _ERASING = (commands.EraseThread, commands.EraseRecords)
 _ACTIVE = frozenset({"agent", "operator", "import"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An event in its place: what the journal adds to a draft."""
+class Recorded(NamedTuple):
+    """An event in its place: what the journal adds to a draft.
+
+    A tuple, for a fold makes hundreds: a frozen dataclass takes three times as long to.
+    """
 
     seq: int
     at: datetime

@@ -27,7 +27,7 @@ from memoryhub.journal.rows.rows import (
 )
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
-from memoryhub.models.events import Event
+from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
@@ -423,6 +423,60 @@ def select_events(
         [_uuid(thread), after, up_to, limit],
     )
     return [(*row[:2], _as_time(row[2]), *row[3:]) for row in rows]
+
+
+class FoldedRow(NamedTuple):
+    """Columns of an event that a fold reads."""
+
+    seq: int
+    type: str
+    at: datetime
+    actor: str
+    body: str
+    chain: bytes
+
+
+def select_folded(
+    thread: UUID, *, after: int, up_to: int, limit: int
+) -> list[FoldedRow]:
+    """Return what a fold reads of the events after a seq, oldest first."""
+    # SQLite's driver takes most of the time to make times of columns.
+    postgres = _postgres()
+    at = '"at"' if postgres else "\"at\" || '+00:00'"
+    read = _as_time if postgres else datetime.fromisoformat
+    rows = _select(
+        f'SELECT "seq", "type", {at}, "actor", "body", "chain" '  # noqa: S608 # places only
+        f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
+        'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
+        [_uuid(thread), after, up_to, limit],
+    )
+    return [
+        FoldedRow(seq, kind, read(at), actor, body, chain)
+        for seq, kind, at, actor, body, chain in rows
+    ]
+
+
+def select_chain(thread: UUID, seq: int) -> bytes | None:
+    """Return the chain's digest at an event; None if there is no such event."""
+    rows = _select(
+        f'SELECT "chain" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
+        'WHERE "thread_id" = %s AND "seq" = %s',
+        [_uuid(thread), seq],
+    )
+    return bytes(rows[0][0]) if rows else None
+
+
+def select_snapshot(
+    thread: UUID, *, up_to: int, replay_format: int
+) -> tuple[int, bytes] | None:
+    """Return (seq, sealed) of the newest snapshot at or before a seq; None without."""
+    rows = _select(
+        f'SELECT "seq", "sealed" FROM "{Snapshot._meta.db_table}" '  # noqa: S608 # places only
+        'WHERE "thread_id" = %s AND "seq" <= %s AND "replay_format" = %s '
+        'ORDER BY "seq" DESC LIMIT 1',
+        [_uuid(thread), up_to, replay_format],
+    )
+    return (rows[0][0], bytes(rows[0][1])) if rows else None
 
 
 class RowCounts(NamedTuple):

@@ -15,6 +15,7 @@ from rpds import HashTrieMap
 from memoryhub.kernel.state.pages import Entry, Location
 from memoryhub.kernel.state.paging_config import Settings
 from memoryhub.kernel.state.tlb import Tlb
+from memoryhub.kernel.state.tuples import with_quick_replace
 
 #: Turns and pages after which the anti-thrash history forgets.
 HISTORY_TURNS = 20
@@ -47,6 +48,7 @@ class PagePart(NamedTuple):
     seq: int = 0
 
 
+@with_quick_replace
 class Frame(NamedTuple):
     """A page's place in the working set."""
 
@@ -97,6 +99,7 @@ class Hot(NamedTuple):
         return self.entry.page_id
 
 
+@with_quick_replace
 class Past(NamedTuple):
     """When a page last came and went; what anti-thrash goes by."""
 
@@ -191,6 +194,7 @@ class ToolUse(NamedTuple):
     pages: tuple[tuple[str, int], ...] = ()
 
 
+@with_quick_replace
 class Paging(NamedTuple):
     """Residency of pages, and the counters of paging. Everything persistent.
 

@@ -13,6 +13,7 @@ from memoryhub.kernel.state.events import LabelValue, Limits
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.paging import Paging
+from memoryhub.kernel.state.tuples import with_quick_replace
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
     DEFAULT_MAX_KEYS,
@@ -54,6 +55,7 @@ class Segment:
     up_to_seq: int
 
 
+@with_quick_replace
 class ThreadState(NamedTuple):
     """Everything about a thread but its name and its content.
 
