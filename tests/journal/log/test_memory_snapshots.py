@@ -151,4 +151,4 @@ def test_a_snapshot_waits_for_a_state_that_costs_more(agent: Agent) -> None:
     assert snapshots.due(state, kept_seq=0)
     heavy = state.memory._replace(weight=4_000)
     assert not snapshots.due(state._replace(memory=heavy), kept_seq=0)
-    assert snapshots.due(state._replace(memory=heavy, seq=2_100), kept_seq=0)
+    assert snapshots.due(state._replace(memory=heavy, seq=2_450), kept_seq=0)
