@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from io import BytesIO
@@ -274,3 +276,16 @@ async def sent_to_a_page(
     rest = await line.receive_output(timeout=10)
     await line.wait(timeout=10)
     return int(start["status"]), int(rest.get("body") or 0)
+
+
+def test_start_imports_no_numpy_and_builds_no_schema_of_a_route() -> None:
+    code = """
+import sys
+import memoryhub.asgi
+from memoryhub.api.threads.threads import ThreadOut
+print("numpy" in sys.modules, ThreadOut.__pydantic_complete__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "False"]

@@ -51,7 +51,10 @@ def example(value: dict[str, Any]) -> ConfigDict:
 class In(BaseModel):
     """What is sent: strict, and nothing beside what is named here."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=False)
+    # Pydantic builds a schema when a request first needs the schema, not at the start.
+    model_config = ConfigDict(
+        extra="forbid", strict=True, validate_by_name=False, defer_build=True
+    )
 
 
 class Out(BaseModel):
@@ -62,7 +65,10 @@ class Out(BaseModel):
     """
 
     model_config = ConfigDict(
-        validate_by_name=True, validate_by_alias=True, from_attributes=True
+        validate_by_name=True,
+        validate_by_alias=True,
+        from_attributes=True,
+        defer_build=True,
     )
 
     @classmethod

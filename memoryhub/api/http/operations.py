@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Router, Schema
 from ninja.operation import AsyncOperation, Operation, PathView
+from ninja.params.models import BodyModel, PathModel, QueryModel
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from memoryhub.api import allowed
@@ -52,6 +54,12 @@ _CODES = {
 }
 
 
+# Ninja makes models of each operation, which only the API's document reads: pydantic
+# builds them with the document instead of at every start.
+for _base in (BodyModel, PathModel, QueryModel, Schema):
+    _base.model_config["defer_build"] = True
+
+
 class StrictOperation(AsyncOperation):
     """One method of one path."""
 
@@ -60,15 +68,19 @@ class StrictOperation(AsyncOperation):
         assert self.openapi_extra is not None
         self.needs: str = self.openapi_extra[SCOPE]
         self.inputs = [_Input(param) for param in self.signature.params]
-        queries = [each for each in self.inputs if each.source == _QUERY]
-        self.takes_query = bool(queries)
-        self.parameters = {word for each in queries for word in each.words}
+        self.takes_query = any(each.source == _QUERY for each in self.inputs)
         self.status = next(iter(self.response_models))
+
+    @cached_property
+    def parameters(self) -> set[str]:
+        """Names of the query's parameters."""
+        queries = [each for each in self.inputs if each.source == _QUERY]
+        return {word for each in queries for word in each.words}
 
     def clone(self) -> Operation:
         cloned = super().clone()
         assert isinstance(cloned, StrictOperation)
-        for name in ("needs", "inputs", "takes_query", "parameters", "status"):
+        for name in ("needs", "inputs", "takes_query", "status"):
             setattr(cloned, name, getattr(self, name))
         return cloned
 
@@ -121,13 +133,32 @@ class _Input:
     def __init__(self, param: Any) -> None:
         self.name: str = param.name
         self.source: str = type(param.source).__name__.lower()
-        self.adapter: TypeAdapter[Any] = TypeAdapter(param.annotation)
-        self.schema = self.adapter.json_schema()
-        fields = [] if self.source == _PATH else _fields_of(self.schema)
-        self.words = frozenset(name for name, _ in fields) or {self.name}
-        #: The fields that hold any JSON, wherever they stand.
-        self.contents = {name for name, schema in fields if _free(schema)}
-        self.contents -= {name for name, schema in fields if not _free(schema)}
+        self.annotation: Any = param.annotation
+
+    # Built for the first request of a route: 142 routes' take half a second.
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.annotation)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        return self.adapter.json_schema()
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Names of its fields; its own name if it has none."""
+        return frozenset(name for name, _ in self._fields) or frozenset({self.name})
+
+    @cached_property
+    def contents(self) -> set[str]:
+        """Names of the fields that hold any JSON, wherever they stand."""
+        free = {name for name, schema in self._fields if _free(schema)}
+        return free - {name for name, schema in self._fields if not _free(schema)}
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, Any]]:
+        return [] if self.source == _PATH else list(_fields_of(self.schema))
 
     def read(
         self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]

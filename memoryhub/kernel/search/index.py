@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import numpy as np
-
 from memoryhub.kernel.search import segments
+from memoryhub.kernel.search.arrays import Numbers, Records, np
 from memoryhub.kernel.search.segments import (
     RECORD,
-    Numbers,
     Postings,
-    Records,
     Segment,
 )
 

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, get_args
 from uuid import UUID
 
-import numpy as np
-
 from memoryhub.kernel.search import terms
+from memoryhub.kernel.search.arrays import Numbers, np
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import MOST_TERMS, Filters, SearchQuery
 from memoryhub.kernel.search.segments import (
     ENDED,
     MESSAGE,
     ROLES,
-    Numbers,
     Postings,
     named,
 )

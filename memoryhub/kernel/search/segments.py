@@ -14,10 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memoryhub.kernel.search import terms
+from memoryhub.kernel.search.arrays import Numbers, Records, np
 
 #: Kinds of what is found by nobody, and only ends what was said before: a page that was
 #: deleted, records that a fork has erased of what it inherits.
@@ -30,25 +28,22 @@ ENDED: Final = len(_NAMES) - 1
 MESSAGE: Final = "message"
 ROLES: Final = ("", "user", "assistant", "tool", "system")
 
-RECORD = np.dtype(
-    [
-        ("seq", "<i8"),
-        #: Microseconds since 1970.
-        ("time", "<i8"),
-        ("turn", "<i4"),
-        #: Words in it; an identifier has as many as it has parts.
-        ("length", "<u4"),
-        #: Places in the names.
-        ("kind", "<u4"),
-        ("type", "<u4"),
-        ("page", "<u4"),
-        #: Place in an index's threads.
-        ("thread", "<u4"),
-        ("role", "u1"),
-    ]
-)
-Records = NDArray[np.void]
-Numbers = NDArray[Any]
+#: The columns of a record, as numpy takes them.
+RECORD: Final = [
+    ("seq", "<i8"),
+    #: Microseconds since 1970.
+    ("time", "<i8"),
+    ("turn", "<i4"),
+    #: Words in it; an identifier has as many as it has parts.
+    ("length", "<u4"),
+    #: Places in the names.
+    ("kind", "<u4"),
+    ("type", "<u4"),
+    ("page", "<u4"),
+    #: Place in an index's threads.
+    ("thread", "<u4"),
+    ("role", "u1"),
+]
 _HEAD = struct.Struct("<I")
 _MOST_OFTEN = 255
 

@@ -10,8 +10,6 @@ from itertools import chain, islice, repeat
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-import numpy as np
-
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventRow
@@ -20,6 +18,7 @@ from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels import marks
 from memoryhub.kernel.levels.marks import MarkWords
 from memoryhub.kernel.search import contents, excerpts, terms
+from memoryhub.kernel.search.arrays import np
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import SearchQuery

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.search import segments
+from memoryhub.kernel.search.arrays import np
 from memoryhub.models.events import ThreadTerms
 from memoryhub.models.threads import Thread
 
