@@ -20,6 +20,7 @@ from memoryhub.queries.overview.checks import ServerCheck
 from memoryhub.queries.threads import retention
 from memoryhub.queries.threads.verdicts import VERDICTS
 from memoryhub.queries.verify import memory_checks
+from memoryhub.vault.registry import lru
 
 
 @require_safe
@@ -39,6 +40,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         "memory": memory_checks.get_memory_checks(visitor.project, now=now),
         "due": retention.count_soon(visitor.project, now=now),
         "most_counted": retention.COUNTED,
+        "caches": lru.list_caches(),
     }
     return shell.page(
         request,

@@ -74,7 +74,7 @@ class ContentRead:
 
 
 #: The minute in which an operator was last noted to read a thread.
-_noted: Lru[tuple[str, UUID], datetime] = Lru(10_000)
+_noted: Lru[tuple[str, UUID], datetime] = Lru(10_000, name="views noted for the audit")
 
 
 def begin(request: HttpRequest) -> ContentRead:

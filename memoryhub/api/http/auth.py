@@ -51,7 +51,7 @@ class _KnownKey:
 
 
 #: By SHA-256 of the key: the keys themselves are not kept.
-_kept_keys: Lru[bytes, _KnownKey] = Lru(_KEPT)
+_kept_keys: Lru[bytes, _KnownKey] = Lru(_KEPT, name="API keys in use")
 
 
 def caller(request: HttpRequest) -> Agent:

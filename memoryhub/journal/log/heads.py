@@ -62,7 +62,9 @@ class Heads:
     """Heads by thread. One writer's own; not shared between threads."""
 
     def __init__(self) -> None:
-        self._kept: Lru[UUID, Head] = Lru(KEPT_KIB)
+        self._kept: Lru[UUID, Head] = Lru(
+            KEPT_KIB, name="states of threads, for writing", unit_bytes=1024
+        )
         #: Those that the batch at hand names, or why they can't be written to.
         self._held: dict[tuple[UUID, str], Head | Refusal] = {}
         #: Their subjects.

@@ -35,7 +35,9 @@ Key = tuple[UUID, int, UUID, int, bytes]
 #: The process's opened snapshots: reading thousands of pages costs many times a fold.
 #: A subject whose epoch moves is not served from them, nor a snapshot whose bytes are
 #: others by now.
-states_kept: Lru[Key, ThreadState] = Lru(KEPT_BYTES)
+states_kept: Lru[Key, ThreadState] = Lru(
+    KEPT_BYTES, name="snapshots of threads, as sealed", unit_bytes=1
+)
 
 
 def due(state: ThreadState, *, kept_seq: int) -> bool:

@@ -45,7 +45,9 @@ CHUNK = 1_000
 
 #: The process's indexes, by subject and epoch; of one thread and its forks also by the
 #: eldest of them, so that a turn never looks through all that a subject has.
-indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(settings.SEARCH_BYTES)
+indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(
+    settings.SEARCH_BYTES, name="indexes for searches", unit_bytes=1
+)
 
 
 class Found(NamedTuple):

@@ -60,7 +60,7 @@ class Texts(Lru[Key, Opened]):
 
 
 #: The process's opened texts.
-texts = Texts(KEPT_BYTES)
+texts = Texts(KEPT_BYTES, name="opened texts", unit_bytes=1)
 
 
 class Newest(NamedTuple):
@@ -72,7 +72,9 @@ class Newest(NamedTuple):
 
 
 #: The newest requests, by (subject, epoch, thread): the next turn is compared with it.
-newest: Lru[tuple[UUID, int, UUID], Newest] = Lru(KEPT_REQUESTS)
+newest: Lru[tuple[UUID, int, UUID], Newest] = Lru(
+    KEPT_REQUESTS, name="newest requests of threads", unit_bytes=1
+)
 
 
 def forget_requests(subject: UUID) -> None:

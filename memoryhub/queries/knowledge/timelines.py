@@ -39,7 +39,9 @@ AT_ONCE = 50
 #: Assertions of an answer from which on it is kept, and of all that are: some 12 MB.
 _LONG, _KEPT = 1_000, 50_000
 #: By home thread, its head, and the assertions that were asked for.
-_answers: Lru[tuple[UUID, int, tuple[int, ...]], list[Timeline]] = Lru(_KEPT)
+_answers: Lru[tuple[UUID, int, tuple[int, ...]], list[Timeline]] = Lru(
+    _KEPT, name="assertions of long facts"
+)
 #: Rows fetched at once where all of a subject's are looked at.
 CHUNK = 2_000
 

@@ -215,4 +215,4 @@ def as_text(
 
 
 #: By project until when it is believed, and how many checks need a look.
-_wrong_checks: Lru[UUID, tuple[float, int]] = Lru(1_000)
+_wrong_checks: Lru[UUID, tuple[float, int]] = Lru(1_000, name="health of projects")

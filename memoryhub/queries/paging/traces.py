@@ -102,7 +102,7 @@ class Traces(Lru[UUID, tuple[int, Trace]]):
 
 
 #: The process's traces of threads that were looked at.
-traces = Traces(KEPT)
+traces = Traces(KEPT, name="threads' working sets over time")
 
 
 def get_trace(thread: Thread) -> Trace:

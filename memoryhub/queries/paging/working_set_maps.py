@@ -59,7 +59,7 @@ class _Moves:
 
 
 #: Tokens of snapshots that were opened: by thread, epoch of its subject and seq.
-sampled: Lru[tuple[UUID, int, int], int] = Lru(50_000)
+sampled: Lru[tuple[UUID, int, int], int] = Lru(50_000, name="token counts of snapshots")
 
 
 def get_map(thread: Thread) -> WorkingSetMap:

@@ -52,9 +52,13 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
 
 
 #: The process's states of threads that were looked at as they are now.
-followed = Followed(KEPT_KIB)
+followed = Followed(
+    KEPT_KIB, name="newest states of threads, for reading", unit_bytes=1024
+)
 #: Of threads that were looked at as they were: replay goes on event by event.
-sought = Followed(SOUGHT_KIB)
+sought = Followed(
+    SOUGHT_KIB, name="earlier states of threads, for reading", unit_bytes=1024
+)
 
 
 def state_at(thread: Thread, seq: int) -> Folded:

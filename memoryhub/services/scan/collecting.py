@@ -50,7 +50,7 @@ class Remembered(Lru[UUID, Sequence[ScanTarget]]):
     """Targets in the clear, by erasure: in this process, until it is complete."""
 
     def __init__(self) -> None:
-        super().__init__(_REMEMBERED)
+        super().__init__(_REMEMBERED, name="erasures at work")
         self._typed: set[UUID] = set()
 
     def type(self, erasure: UUID, found: Sequence[ScanTarget]) -> None:

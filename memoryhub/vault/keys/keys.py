@@ -89,8 +89,12 @@ class SubjectKeys:
         raise SealBrokenError
 
 
-_projects: Lru[UUID, ProjectKeys] = Lru(_KEPT, seconds=_KEPT_SECONDS)
-_subjects: Lru[tuple[UUID, int], SubjectKeys] = Lru(_KEPT, seconds=_KEPT_SECONDS)
+_projects: Lru[UUID, ProjectKeys] = Lru(
+    _KEPT, seconds=_KEPT_SECONDS, name="encryption keys of projects"
+)
+_subjects: Lru[tuple[UUID, int], SubjectKeys] = Lru(
+    _KEPT, seconds=_KEPT_SECONDS, name="encryption keys of subjects"
+)
 
 
 def create_project_key(project_id: UUID) -> None:

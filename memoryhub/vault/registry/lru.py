@@ -10,18 +10,40 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+
+#: Caches with a name, for as long as somebody holds them.
+_named: WeakSet[Lru[Any, Any]] = WeakSet()
+_naming = Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """How full a cache of this process is.
+
+    `weight` and `most` are bytes if `is_bytes`, else counts of what it keeps.
+    """
+
+    name: str
+    entries: int
+    weight: int
+    most: int
+    is_bytes: bool
 
 
 class Lru(Generic[Key, Value]):
     """At most `most` by weight, each value 1 unless put with another, none too old.
 
     Safe between threads. Never needed for a right answer: who keeps something here can
-    make it again.
+    make it again. A `name` says what it keeps and lists it in `list_caches`;
+    `unit_bytes` are the bytes in one unit of weight, None where weights count values.
     """
 
     def __init__(
@@ -30,6 +52,8 @@ class Lru(Generic[Key, Value]):
         *,
         seconds: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
+        name: str = "",
+        unit_bytes: int | None = None,
     ) -> None:
         self._most = most
         self._seconds = seconds
@@ -38,6 +62,11 @@ class Lru(Generic[Key, Value]):
         self._weight = 0
         #: Value, weight, and until when it holds.
         self._entries: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
+        self._name = name
+        self._unit_bytes = unit_bytes
+        if name:
+            with _naming:
+                _named.add(self)
 
     def get(self, key: Key) -> Value | None:
         with self._lock:
@@ -91,6 +120,28 @@ class Lru(Generic[Key, Value]):
             self._entries.clear()
             self._weight = 0
 
+    def measure(self) -> MemoryUse:
+        """Return how full it is."""
+        unit = self._unit_bytes or 1
+        with self._lock:
+            return MemoryUse(
+                name=self._name,
+                entries=len(self._entries),
+                weight=self._weight * unit,
+                most=self._most * unit,
+                is_bytes=self._unit_bytes is not None,
+            )
+
     def _remove(self, key: Key) -> None:
         if (entry := self._entries.pop(key, None)) is not None:
             self._weight -= entry[1]
+
+
+def list_caches() -> list[MemoryUse]:
+    """Return how full the named caches of this process are: the largest limit first."""
+    with _naming:
+        caches = list(_named)
+    return sorted(
+        (each.measure() for each in caches),
+        key=lambda use: (not use.is_bytes, -use.most, use.name),
+    )

@@ -240,6 +240,9 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.vault.registry.lru.Lru": OtherPlace(
             holds="what each of them here holds"
         ),
+        "memoryhub.vault.registry.lru._named": OtherPlace(
+            holds="the caches that have a name"
+        ),
     }
 )
 

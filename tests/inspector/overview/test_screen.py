@@ -123,6 +123,12 @@ def test_rail_overview_health_and_privacy_have_one_number(
     assert re.search(worst, text_of(officer, "/p/acme/"))
 
 
+def test_health_says_how_full_the_caches_are(viewer: Client) -> None:
+    page = text_of(viewer, "/p/acme/health")
+    row = r"opened texts</th>(\s*<td [^>]*>[^<]+</td>){2}\s*<td [^>]*>64\.0 MB<"
+    assert re.search(row, page)
+
+
 def test_a_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
     make_restless(agent, exchanges=8)
     look()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memoryhub.vault.registry.lru import Lru
+from memoryhub.vault.registry.lru import Lru, MemoryUse, list_caches
 
 
 class Clock:
@@ -76,3 +76,15 @@ def test_cleared_it_holds_nothing() -> None:
     cache.clear()
     cache.put("bob", 2, weight=2)
     assert cache.items() == [("bob", 2)]
+
+
+def test_list_caches_says_how_full_each_named_cache_is() -> None:
+    texts: Lru[str, int] = Lru(8, name="~texts", unit_bytes=1024)
+    texts.put("ann", 1, weight=2)
+    keys: Lru[str, int] = Lru(9, name="~keys")
+    assert [use for use in list_caches() if use.name.startswith("~")] == [
+        MemoryUse(name="~texts", entries=1, weight=2048, most=8192, is_bytes=True),
+        MemoryUse(name="~keys", entries=0, weight=0, most=9, is_bytes=False),
+    ]
+    del texts, keys
+    assert not [use for use in list_caches() if use.name.startswith("~")]
