@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from benchmarks import (
     appends,
@@ -29,6 +30,7 @@ from benchmarks import (
     stock,
     thread_lists,
     viewers,
+    waits,
 )
 from benchmarks.figures import Benchmark, Pace
 from benchmarks.report import Outcome
@@ -58,6 +60,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "disk": disk.measure,
     "exports": exports.measure,
     "starting": starting.measure,
+    "waits": waits.measure,
     "side-by-side": side_by_side.measure,
 }
 
@@ -67,7 +70,8 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(f"{n:<22} {b.__doc__}" for n, b in BENCHMARKS.items()))
         return 0
-    outcomes = _run(options.only or list(BENCHMARKS), Pace(quick=options.quick))
+    pace = Pace(quick=options.quick, before=options.before)
+    outcomes = _run(options.only or list(BENCHMARKS), pace)
     if options.quick:
         print("A glance only: nothing is written.")
         return 0
@@ -81,8 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--list", action="store_true", help="say which there are")
     add("--only", action="append", choices=[*BENCHMARKS], help="may be repeated")
+    add("--before", type=_find_checkout, help="a checkout with its .venv, to compare")
     add("--quick", action="store_true", help="smaller, shorter, nothing written")
     return parser
+
+
+def _find_checkout(folder: str) -> Path:
+    return Path(folder).resolve(strict=True)
 
 
 def _run(names: list[str], pace: Pace) -> dict[str, Outcome]:

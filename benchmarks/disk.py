@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Hub, workplace
 
@@ -18,10 +20,7 @@ def measure(pace: Pace) -> list[Figure]:
 
 
 def _figure(kind: str, count: int, *, prose: bool) -> Figure:
-    with workplace() as folder:
-        hub = Hub.fresh(folder)
-        hub.key()
-        empty = hub.size()
+    def fill(hub: Hub, _: str) -> None:
         hub.call(
             "benchmarks.threads:fill",
             name="t",
@@ -29,10 +28,24 @@ def _figure(kind: str, count: int, *, prose: bool) -> Figure:
             size=MESSAGE_BYTES,
             prose=prose,
         )
+
+    question = f"bytes on disk for messages of 1 KB {kind} ÷ their content"
+    return weigh(question, fill, count=count, size=MESSAGE_BYTES)
+
+
+def weigh(
+    question: str, fill: Callable[[Hub, str], None], *, count: int, size: int
+) -> Figure:
+    """Weigh what a fresh hub, given with a key, is filled with: messages of a size."""
+    with workplace() as folder:
+        hub = Hub.fresh(folder)
+        key = hub.key()
+        empty = hub.size()
+        fill(hub, key)
         taken = hub.size() - empty
     return Figure(
-        question=f"bytes on disk for messages of 1 KB {kind} ÷ their content",
-        value=taken / (count * MESSAGE_BYTES),
+        question=question,
+        value=taken / (count * size),
         goal=Goal(most=2.5),
         behind=f"{taken / 1e6:,.1f} MB for {count:,} messages, beside "
         f"{empty / 1e6:.1f} MB of an empty hub",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from benchmarks.rounds import Sample, Series
@@ -56,6 +57,8 @@ class Pace:
     """How long a benchmark may take: all of it, or a glance."""
 
     quick: bool = False
+    #: Another checkout, which some figures are ratios to.
+    before: Path | None = None
 
     @property
     def turn_seconds(self) -> float:
@@ -64,6 +67,10 @@ class Pace:
     @property
     def rounds(self) -> int:
         return 3 if self.quick else 5
+
+    def scale(self, size: int) -> int:
+        """Return a size for this pace: a tenth for a glance."""
+        return size // 10 if self.quick else size
 
 
 Benchmark = Callable[[Pace], list[Figure]]

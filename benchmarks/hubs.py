@@ -49,24 +49,34 @@ class Hub:
 
     data: Path
     env: Mapping[str, str]
+    #: The checkout whose code runs it.
+    root: Path = ROOT
 
     @classmethod
-    def fresh(cls, folder: Path, **env: str) -> Hub:
+    def fresh(cls, folder: Path, *, root: Path = ROOT, **env: str) -> Hub:
         """An empty instance under this folder; nothing is made yet."""
         (folder / "data").mkdir(mode=0o700, parents=True)
-        return cls.at(folder, **env)
+        return cls.at(folder, root=root, **env)
 
     @classmethod
-    def at(cls, folder: Path, **env: str) -> Hub:
+    def at(cls, folder: Path, *, root: Path = ROOT, **env: str) -> Hub:
         """The instance that was made under this folder."""
         data = folder / "data"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
         given = {"MEMORYHUB_DATA": str(data), **_UNLIMITED, **env}
-        return cls(data=data, env={**inherited, **given})
+        return cls(data=data, env={**inherited, **given}, root=root)
+
+    @property
+    def program(self) -> Sequence[str]:
+        """`manage.py` of the checkout, run by its own interpreter."""
+        if self.root == ROOT:
+            return MANAGE
+        python = self.root / ".venv" / "bin" / "python"
+        return (str(python), str(self.root / "manage.py"))
 
     def manage(self, *words: str) -> str:
         """Run a command of `manage.py`, which must succeed. Returns what it printed."""
-        return self.run([*MANAGE, *words])
+        return self.run([*self.program, *words])
 
     def call(self, function: str, **arguments: object) -> str:
         """Run `module:function` inside the instance. Arguments are plain values.
@@ -75,7 +85,9 @@ class Hub:
         """
         module, _, name = function.partition(":")
         code = f"import {module} as m; m.{name}(**{arguments!r})"
-        return self.run([*MANAGE, "shell", "--verbosity", "0", "-c", code], heard=True)
+        return self.run(
+            [*self.program, "shell", "--verbosity", "0", "-c", code], heard=True
+        )
 
     @contextmanager
     def converse(self, function: str) -> Iterator[Ask]:
@@ -83,8 +95,8 @@ class Hub:
         module, _, name = function.partition(":")
         code = f"import {module} as m; m.{name}()"
         with subprocess.Popen(
-            [*MANAGE, "shell", "--verbosity", "0", "-c", code],
-            cwd=ROOT,
+            [*self.program, "shell", "--verbosity", "0", "-c", code],
+            cwd=self.root,
             env=self.env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -112,7 +124,7 @@ class Hub:
     def run(self, command: Sequence[str], *, heard: bool = False) -> str:
         done = subprocess.run(
             command,
-            cwd=ROOT,
+            cwd=self.root,
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -125,14 +137,14 @@ class Hub:
         return done.stdout
 
     @contextmanager
-    def serve(self, program: Sequence[str] = MANAGE) -> Iterator[Server]:
+    def serve(self, program: Sequence[str] | None = None) -> Iterator[Server]:
         """A running server; it is drained and stopped with the block."""
         port = _free_port()
         log = self.data.parent / "server.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [*program, "serve", "--port", str(port)],
-                cwd=ROOT,
+                [*(program or self.program), "serve", "--port", str(port)],
+                cwd=self.root,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -208,13 +220,12 @@ class Server:
 
     def cpu_seconds(self) -> float | None:
         """CPU that the process has used since its start, all threads, if known."""
+        # Linux's number of another process' CPU clock, whose ticks are nanoseconds.
+        number = (~self.process.pid << 3) | 2
         try:
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
-        except OSError:
+            return time.clock_gettime(number)
+        except (AttributeError, OSError):
             return None
-        # The name in brackets may hold blanks; user and system ticks come after it.
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_bytes(self) -> int | None:
         """Memory that is resident now, if known."""

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import chain, cycle
 from typing import cast
 
 import uvloop
@@ -32,20 +32,21 @@ def slot(message: messages.Message) -> dict[str, object]:
 
 def append_request(thread: str, key: str, message: messages.Message) -> bytes:
     """The bytes that append one message."""
-    return _request(f"/threads/{thread}/slots", key, slot(message))
+    return build_request(f"/threads/{thread}/slots", key, slot(message))
 
 
 def turn_request(thread: str, key: str, message: messages.Message) -> bytes:
     """The bytes that append one message and begin a turn."""
-    return _request(f"/threads/{thread}/turns", key, {"items": [slot(message)]})
+    return build_request(f"/threads/{thread}/turns", key, {"items": [slot(message)]})
 
 
 def fault_request(thread: str, key: str, page_id: str) -> bytes:
     """The bytes that fetch a page back, whole."""
-    return _request(f"/threads/{thread}/pages/{page_id}/fault", key, {"level": 0})
+    return build_request(f"/threads/{thread}/pages/{page_id}/fault", key, {"level": 0})
 
 
-def _request(path: str, key: str, sent: object) -> bytes:
+def build_request(path: str, key: str, sent: object) -> bytes:
+    """The bytes that post something to the API."""
     body = json.dumps(sent, separators=(",", ":")).encode()
     head = (
         f"POST /api/v1{path} HTTP/1.1\r\n"
@@ -68,6 +69,7 @@ class Writers:
     key: str
     threads: Sequence[str]
     clients: int = CLIENTS
+    said: Sequence[messages.Message] = field(default_factory=messages.messages)
     _requests: list[Iterator[bytes]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class Writers:
         return _timed(self.server, self._requests, lambda: time.perf_counter() < until)
 
     def _appends(self, thread: str) -> list[bytes]:
-        return [append_request(thread, self.key, each) for each in messages.messages()]
+        return [append_request(thread, self.key, each) for each in self.said]
 
 
 def write_runs(server: Server, key: str, *, clients: int) -> Sample:
@@ -110,21 +112,23 @@ def _timed(
 ) -> Sample:
     """A client for each piece of work, all at once."""
 
-    async def all_clients() -> int:
+    async def all_clients() -> list[list[float]]:
         sent = (send(server.port, requests, wanted) for requests in work)
-        return sum(await asyncio.gather(*sent))
+        return await asyncio.gather(*sent)
 
     began, start = server.cpu_seconds(), time.perf_counter()
-    served = uvloop.run(all_clients())
+    times = tuple(chain.from_iterable(uvloop.run(all_clients())))
     seconds, ended = time.perf_counter() - start, server.cpu_seconds()
     cpu = None if began is None or ended is None else ended - began
-    return Sample(requests=served, seconds=seconds, cpu_seconds=cpu)
+    return Sample(requests=len(times), seconds=seconds, cpu_seconds=cpu, times=times)
 
 
-async def send(port: int, requests: Iterator[bytes], wanted: Callable[[], bool]) -> int:
+async def send(
+    port: int, requests: Iterator[bytes], wanted: Callable[[], bool]
+) -> list[float]:
     """One client: send while it is wanted and there is something left.
 
-    Returns how many were served. Raises on any answer but 200 and 201.
+    Returns the seconds of each request. Raises on any answer but 200 and 201.
     """
     loop = asyncio.get_running_loop()
     client = Client(requests, wanted, loop.create_future())
@@ -142,12 +146,13 @@ class Client(asyncio.Protocol):
         self,
         requests: Iterator[bytes],
         wanted: Callable[[], bool],
-        done: asyncio.Future[int],
+        done: asyncio.Future[list[float]],
     ) -> None:
         self.requests = requests
         self.wanted = wanted
         self.done = done
-        self.served = 0
+        self.times: list[float] = []
+        self.sent_at = 0.0
         self.answer = b""
         self.transport: asyncio.Transport | None = None
 
@@ -160,8 +165,9 @@ class Client(asyncio.Protocol):
         assert self.transport is not None
         request = next(self.requests, None) if self.wanted() else None
         if request is None:
-            self.done.set_result(self.served)
+            self.done.set_result(self.times)
         else:
+            self.sent_at = time.perf_counter()
             self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -175,7 +181,7 @@ class Client(asyncio.Protocol):
             self.go_on()
 
     def go_on(self) -> None:
-        self.served += 1
+        self.times.append(time.perf_counter() - self.sent_at)
         self.answer = b""
         self.send_next()
 

@@ -12,10 +12,10 @@ from typing import Any
 from agents import SQLiteSession  # type: ignore[import-not-found]  # a peer's
 
 
-def main(source: str, database: str) -> None:
+def main(source: str, database: str, group: str = "1") -> None:
     runs = json.loads(Path(source).read_text(encoding="utf-8"))
     cpu, start = time.process_time(), time.perf_counter()
-    asyncio.run(write(runs, database))
+    asyncio.run(write(runs, database, int(group)))
     seconds = time.perf_counter() - start
     cpu = time.process_time() - cpu
     count = sum(len(run["traj"]) for run in runs)
@@ -23,12 +23,13 @@ def main(source: str, database: str) -> None:
     sys.stdout.write(json.dumps(told))
 
 
-async def write(runs: list[dict[str, Any]], database: str) -> None:
-    """A session per conversation, its messages one by one."""
+async def write(runs: list[dict[str, Any]], database: str, group: int) -> None:
+    """A session per conversation, so many of its messages at a time."""
     for number, run in enumerate(runs):
         session = SQLiteSession(f"run-{number}", database)
-        for message in run["traj"]:
-            await session.add_items([message])
+        said = run["traj"]
+        for start in range(0, len(said), group):
+            await session.add_items(said[start : start + group])
         session.close()
 
 

@@ -54,9 +54,9 @@ def installed() -> bool:
     return True
 
 
-def store(script: str, messages: Path, database: Path) -> Stored:
+def store(script: str, messages: Path, database: Path, *options: str) -> Stored:
     """Have a peer write the messages to a new database, timed by itself."""
-    told = run(script, str(messages), str(database))
+    told = run(script, str(messages), str(database), *options)
     files = database.parent.glob(f"{database.name}*")
     return Stored(
         sample=Sample(

@@ -17,6 +17,8 @@ class Sample:
     seconds: float
     #: Of the process that served them; None where the system does not tell.
     cpu_seconds: float | None = None
+    #: Seconds of every request, where they were noted.
+    times: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Series:
             if each.cpu_seconds is not None
         ]
         return median(known) * 1e6 if known else None
+
+    def percentile(self, share: int) -> float:
+        """Return the seconds that so many in a hundred of all requests took at most."""
+        taken = sorted(time for each in self.samples for time in each.times)
+        return taken[len(taken) * share // 100]
 
     def described(self) -> str:
         cpu = "" if self.cpu_us is None else f" at {self.cpu_us:,.0f} µs CPU"

@@ -141,7 +141,7 @@ def _found() -> Iterator[Figure]:
     )
     spread = Counter(word for text in texts for word in set(terms.terms_of(text)))
     items = [*_items(texts, spread)]
-    peer = _fts5(texts)
+    peer = open_fts5(texts)
     for most in (5, 10):
         ours = sum(
             at + 1 in _ours(index, words, len(texts), most) for at, words in items
@@ -175,7 +175,8 @@ def _ours(index: Index, words: Sequence[str], count: int, most: int) -> list[int
     return [int(seq) for seq in index.records["seq"][found.places[:most]]]
 
 
-def _fts5(texts: Sequence[str]) -> sqlite3.Connection:
+def open_fts5(texts: Sequence[str]) -> sqlite3.Connection:
+    """A full-text table of SQLite in memory, a row for each text."""
     peer = sqlite3.connect(":memory:")
     peer.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
     peer.executemany("INSERT INTO t(x) VALUES (?)", [(text,) for text in texts])

@@ -29,7 +29,7 @@ def measure(pace: Pace) -> list[Figure]:
         question="start of the server to its first answer",
         value=median(seconds),
         unit=" s",
-        goal=Goal(most=3),
+        goal=Goal(most=1.2),
         behind=f"{min(seconds):.1f} to {max(seconds):.1f} s in {len(seconds)} starts",
     )
     if not sizes:
@@ -42,6 +42,6 @@ def _memory(sizes: list[int]) -> Figure:
         question="memory of the idle server",
         value=median(sizes) / 1e6,
         unit=" MB",
-        goal=Goal(most=150),
+        goal=Goal(most=110),
         behind="resident, after one append",
     )
