@@ -9,6 +9,7 @@ import json
 import random
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from tests.cast import sample
@@ -24,6 +25,8 @@ PROSE = (
     "confirm that I should move both passengers to the later flight and keep seats"
 )
 WORDS = PROSE.split()
+#: Of a message that is made by its number.
+CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,30 @@ def as_file() -> str:
             for n, run in enumerate(runs())
         ]
     )
+
+
+@cache
+def build_vocabulary() -> tuple[list[str], list[float]]:
+    """Return words, the nth 1/n as common as the first, and their summed weights."""
+    chance = random.Random(5)
+    syllables = [a + b + c for a in "bdfglmnprst" for b in "aeiou" for c in ("", *"nr")]
+    made = ("".join(chance.choices(syllables, k=1 + n % 3)) for n in range(20_000))
+    words = list(dict.fromkeys(made))
+    return words, [*accumulate(1 / rank for rank in range(1, len(words) + 1))]
+
+
+def build_text(number: int) -> str:
+    """Return 400 characters of words, different for every number."""
+    words, weights = build_vocabulary()
+    chance = random.Random(number)
+    chosen = chance.choices(words, cum_weights=weights, k=CHARACTERS // 2)
+    return " ".join(chosen)[:CHARACTERS]
+
+
+def build_message(number: int) -> Message:
+    """Return a message of 400 characters, of the user where the number is even."""
+    role = "assistant" if number % 2 else "user"
+    return {"role": role, "content": build_text(number)}
 
 
 def _made(number: int) -> Run:

@@ -13,24 +13,23 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
-from itertools import accumulate, chain, count, islice
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
 
 from benchmarks import load, peers
 from benchmarks.disk import weigh
 from benchmarks.figures import Figure, Goal, Pace, Turn
 from benchmarks.hubs import PROJECT, ROOT, Hub, Server, workplace
 from benchmarks.load import Writers, build_request, send_all
-from benchmarks.messages import Message
+from benchmarks.messages import CHARACTERS, build_message, build_text, build_vocabulary
 from benchmarks.rounds import Sample, Series, take_turns
 from benchmarks.searching import open_fts5
 from benchmarks.viewers import COOKIE
 
-CHARACTERS, BATCH, COMMON = 400, 200, 100
+BATCH, COMMON = 200, 100
 NARROW, WIDE = 16_000, 128_000
 SHORT, LONG, SEEK_EVENTS, HEAVY = 2_600, 20_000, 100_000, 190_000
 SEARCHES, SEEKS = 50, 40
@@ -62,7 +61,8 @@ def measure(pace: Pace) -> list[Figure]:
         )
         for figure in chain.from_iterable(parts):
             # All of it takes long, and the table stands at its end.
-            print(f"  {time.strftime('%X')} {figure.question}", flush=True)
+            took = f"{time.strftime('%X')} {figure.value:.3g}{figure.unit}"
+            print(f"  {took} {figure.question}: {figure.behind}", flush=True)
             figures.append(figure)
     return figures
 
@@ -85,16 +85,15 @@ class Side:
         self.server.send("PUT", f"/threads/{name}", self.key, body)
         self.write(name, total)
 
-    def write(self, thread: str, total: int) -> int:
-        """Append so many messages in batches. Returns the seq of the last event."""
-        answer: Any = {"items": [{"seq": 0}]}
-        for body in _batches(total):
-            answer = self.server.post(_batch_path(thread), self.key, body)
-        return int(answer["items"][-1]["seq"])
+    def write(self, thread: str, total: int) -> None:
+        """Append so many messages in batches."""
+        self.send(self.build_batches(thread, total))
 
     def build_batches(self, thread: str, total: int) -> list[bytes]:
-        path = _batch_path(thread)
-        return [build_request(path, self.key, body) for body in _batches(total)]
+        slots = (load.slot(build_message(number)) for number in range(total))
+        path = f"/threads/{thread}/slots:batch"
+        batches = iter(lambda: [*islice(slots, BATCH)], [])
+        return [build_request(path, self.key, {"items": each}) for each in batches]
 
     def take_turns(self, thread: str, numbers: Iterator[int], times: int) -> Sample:
         """Begin so many turns, each with a message of the user."""
@@ -149,45 +148,9 @@ def _serve_bare() -> Iterator[Side]:
             yield Side(server=server, key="none")
 
 
-def _batch_path(thread: str) -> str:
-    return f"/threads/{thread}/slots:batch"
-
-
-def _batches(total: int) -> Iterator[dict[str, object]]:
-    for start in range(0, total, BATCH):
-        numbers = range(start, min(start + BATCH, total))
-        yield {"items": [load.slot(build_message(number)) for number in numbers]}
-
-
-@cache
-def _vocabulary() -> tuple[list[str], list[float]]:
-    """Words as common as those of a language: the nth 1/n as often as the first."""
-    chance = random.Random(5)
-    syllables = [
-        a + b + c for a in "bdfglmnprst" for b in "aeiou" for c in ("", "n", "r")
-    ]
-    made = ("".join(chance.choices(syllables, k=1 + n % 3)) for n in range(20_000))
-    words = list(dict.fromkeys(made))
-    return words, [*accumulate(1 / rank for rank in range(1, len(words) + 1))]
-
-
-def build_text(number: int) -> str:
-    """Return 400 characters of words, different for every number."""
-    words, weights = _vocabulary()
-    chosen = random.Random(number).choices(
-        words, cum_weights=weights, k=CHARACTERS // 2
-    )
-    return " ".join(chosen)[:CHARACTERS]
-
-
-def build_message(number: int) -> Message:
-    role = "assistant" if number % 2 else "user"
-    return {"role": role, "content": build_text(number)}
-
-
 def build_queries(total: int) -> Iterator[list[str]]:
     """Yield three words of one of so many messages, none too common to tell."""
-    chance, common = random.Random(11), {*_vocabulary()[0][:COMMON]}
+    chance, common = random.Random(11), {*build_vocabulary()[0][:COMMON]}
     while True:
         # The last word of a text may be cut off.
         words = build_text(chance.randrange(total)).split()[:-1]
@@ -198,11 +161,11 @@ def build_queries(total: int) -> Iterator[list[str]]:
 
 
 def _compare_cpu(
-    question: str, one: Series, other: Series, most: float | None = None, share: int = 1
+    question: str, one: Series, other: Series, most: float | None = None
 ) -> Iterator[Figure]:
-    """CPU a request, or a share of ours, where the system tells."""
+    """CPU a request, where the system tells."""
     if one.cpu_us is not None and other.cpu_us is not None:
-        yield _divide(question, one.cpu_us / share, other.cpu_us, most)
+        yield _divide(question, one.cpu_us, other.cpu_us, most)
 
 
 def _compare_time(
@@ -254,12 +217,14 @@ def _append(side: Side, clients: int, pace: Pace) -> Turn:
 
 
 def _measure_batches(sides: Mapping[str, Side], pace: Pace) -> Iterator[Figure]:
-    total = pace.scale(20 * BATCH)
+    total = pace.scale(40 * BATCH)
 
     def add_items(source: Path) -> Sample:
         with workplace() as folder:
             path = folder / "peer.sqlite3"
-            return peers.store("peer_sessions.py", source, path, str(BATCH)).sample
+            stored = peers.store("peer_sessions.py", source, path, str(BATCH)).sample
+        # Counted in batches, as requests are.
+        return replace(stored, requests=stored.requests // BATCH)
 
     with workplace() as folder:
         source = folder / "runs.json"
@@ -272,13 +237,12 @@ def _measure_batches(sides: Mapping[str, Side], pace: Pace) -> Iterator[Figure]:
         if peers.installed():
             things[PEER] = partial(add_items, source)
         taken = take_turns(things, rounds=pace.rounds)
-    what = f"31: CPU a message of a batch of {BATCH} ÷"
+    what = f"31: CPU of a batch of {BATCH} messages ÷"
     if BEFORE in taken:
         yield from _compare_cpu(f"{what} before", taken[OURS], taken[BEFORE], 0.25)
     if PEER in taken:
-        # Requests of ours are batches, those of the peer are messages.
         asked = f"{what} openai-agents' add_items({BATCH})"
-        yield from _compare_cpu(asked, taken[OURS], taken[PEER], 14, share=BATCH)
+        yield from _compare_cpu(asked, taken[OURS], taken[PEER], 14)
 
 
 def _measure_turns(sides: Mapping[str, Side], pace: Pace) -> Iterator[Figure]:
@@ -368,8 +332,9 @@ def _measure_seeks(sides: Mapping[str, Side], pace: Pace) -> Iterator[Figure]:
     events, things = pace.scale(SEEK_EVENTS), dict[str, Turn]()
     for name, side in sides.items():
         side.make_thread("sought", 0)
-        while side.write("sought", BATCH) < events:
-            side.take_turns("sought", count(), 1)
+        for number in range(events // BATCH):
+            side.write("sought", BATCH)
+            side.take_turns("sought", count(number), 1)
         side.await_idle()
         things[name] = partial(side.seek, "sought", events, random.Random(7))
     taken = take_turns(things, rounds=pace.rounds)
@@ -403,7 +368,7 @@ def _measure_memory(pace: Pace) -> Iterator[Figure]:
                 side.take_turns(thread, count(total), pace.scale(20))
                 side.search(thread, islice(build_queries(total // 10), pace.scale(20)))
                 page = f"threads/{thread}/turns/2"
-                side.read_pages(["", page, f"threads/{thread}"] * pace.scale(10) // 3)
+                side.read_pages([page, "", f"threads/{thread}"][: pace.scale(10)] * 4)
             side.await_idle()
             sizes.append(side.server.memory_bytes() or 0)
     asked = f"37: memory of the server after {total:,} messages, turns, searches, pages"
