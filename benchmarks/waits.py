@@ -32,7 +32,7 @@ from benchmarks.viewers import COOKIE
 BATCH, COMMON = 200, 100
 NARROW, WIDE = 16_000, 128_000
 SHORT, LONG, SEEK_EVENTS, HEAVY = 2_600, 20_000, 100_000, 190_000
-SEARCHES, SEEKS = 50, 40
+SEARCHES, SEEKS = 50, 100
 OURS, BEFORE, BARE, PEER = "ours", "before", "bare ASGI", "openai-agents"
 _FTS5 = "SELECT x FROM t WHERE t MATCH ? ORDER BY bm25(t), rowid DESC LIMIT 5"
 #: CPU seconds a second of a server whose workers have nothing left to do.
@@ -105,11 +105,10 @@ class Side:
         bodies = ({"query": " ".join(words)} for words in islice(queries, SEARCHES))
         return self.send([build_request(path, self.key, body) for body in bodies])
 
-    def seek(self, thread: str, events: int, chance: random.Random) -> Sample:
+    def seek(self, thread: str, seqs: Iterator[int], times: int) -> Sample:
         """Ask for the working set at any event, as replay does at rest."""
         path = f"threads/{thread}/panels/moment?at_seq="
-        seqs = (chance.randrange(1, events) for _ in range(SEEKS))
-        return self.read_pages([f"{path}{seq}" for seq in seqs])
+        return self.read_pages([f"{path}{seq}" for seq in islice(seqs, times)])
 
     def read_pages(self, paths: list[str]) -> Sample:
         """Ask for pages of the project in the inspector."""
@@ -306,7 +305,7 @@ def _measure_first_search(sides: Mapping[str, Side], pace: Pace) -> Iterator[Fig
         return side.search(thread, islice(build_queries(total), 1))
 
     things = {name: partial(search_new_thread, side) for name, side in sides.items()}
-    taken = take_turns(things, rounds=2)
+    taken = take_turns(things, rounds=3)
     asked = f"33: first search after {total:,} messages were written"
     if BEFORE in taken:
         yield _compare_time(f"{asked} ÷ before", taken[OURS], taken[BEFORE], 0.1)
@@ -336,7 +335,8 @@ def _measure_seeks(sides: Mapping[str, Side], pace: Pace) -> Iterator[Figure]:
             side.write("sought", BATCH)
             side.take_turns("sought", count(number), 1)
         side.await_idle()
-        things[name] = partial(side.seek, "sought", events, random.Random(7))
+        seqs = iter(partial(random.Random(7).randrange, 1, events), 0)
+        things[name] = partial(side.seek, "sought", seqs, pace.scale(SEEKS))
     taken = take_turns(things, rounds=pace.rounds)
     asked = f"35: time of a seek in a thread of {events:,} events ÷ before"
     for share in (50, 99):
