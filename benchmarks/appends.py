@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from benchmarks import raw_commits
 from benchmarks.figures import Figure, Goal, Pace, Turn
-from benchmarks.hubs import MANAGE, Hub, workplace
+from benchmarks.hubs import MANAGE, ROOT, Hub, workplace
 from benchmarks.load import CLIENTS, Writers
 from benchmarks.rounds import Series, ratio, take_turns
 from tests.harness import parts
@@ -49,7 +49,7 @@ def postgres(pace: Pace) -> list[Figure]:
         except parts.MissingPartError as missing:
             print(f"No PostgreSQL, so nothing was measured on it: {missing}")
             return []
-        hub = Hub.fresh(stack.enter_context(workplace()), **urls)
+        hub = Hub.fresh(stack.enter_context(workplace()), root=ROOT, **urls)
         # Its own connection; the hub's server has the same database.
         raw = raw_commits.postgres(urls["DATABASE_URL"], seconds=pace.turn_seconds)
         things = {
