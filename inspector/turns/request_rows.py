@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
@@ -68,7 +67,7 @@ class Cell:
     row: str
 
     @property
-    def svg(self) -> SafeString:
+    def svg(self) -> str:
         """Draw the cell without a template: a bar has up to 150 of them."""
         drawn = format_html(
             '<rect class="fill-{}" x="{}%" width="{}%" height="36"><title>{}</title>'
