@@ -15,10 +15,11 @@ import orjson
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
-from memoryhub.kernel.levels import costs
+from memoryhub.kernel.levels import block_lines, costs
 from memoryhub.kernel.levels.contexts import Recall, Ref
 from memoryhub.kernel.levels.lines import shown_text
 from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.kernel.messages.words import words
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.cuts import Cut
@@ -322,9 +323,18 @@ def _used_in(
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
     if with_ranges and opened.keys() >= {*contexts.record_places(record, own)}:
         ranges = packers.PACKERS[record.packer].ranges(record, opened, thread=own)
+    blocks = {
+        text.page_id: text
+        for ref in record.refs("blocks")
+        if (text := opened.get(ref.location(own))) is not None
+    }
     for place, (name, ref) in enumerate(refs, start=1):
         text, inclusion = opened.get(ref.location(own)), inclusions.of(ref)
         page = text or inclusion
+        tokens = _count_tokens(text, ref, shown, inclusion) if text else None
+        if text and name == "added" and text.page_id in blocks:
+            # The head has the block as it was before: this tells the rest alone.
+            tokens = estimate(block_lines.addition(blocks[text.page_id], text))
         yield Used(
             place=place,
             section=name,
@@ -336,7 +346,7 @@ def _used_in(
             part=ref.part is not None,
             recalled=ref.recalled,
             text=text,
-            tokens=_count_tokens(text, ref, shown, inclusion) if text else None,
+            tokens=tokens,
             range=ranges[place - 1],
             inclusion=inclusion,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError
+from memoryhub.kernel.levels.tokens import estimate
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -15,6 +16,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.replay import states
 from memoryhub.queries.turns import contexts
+from memoryhub.queries.turns.turns import get_context
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
 from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
@@ -200,12 +202,19 @@ def test_an_append_costs_no_more_of_the_prefix_than_its_text(
         later.request.decode()
     )
     thread = factories.get_thread(agent, "t-2")
-    for each in (begun, later):
+    for each, line in (
+        (begun, 'persona (21 of 65536 bytes): " She sails."'),
+        (later, 'persona (31 of 65536 bytes): " She sails. And rows."'),
+    ):
         found = reassembled(thread, each.turn)
         assert found.verified
         row = Thread.objects.select_related("subject").get(id=thread.id)
         record = contexts.recorded(row, each.turn).record
         assert record.refs("added")
+        shown = get_context(row, each.turn)
+        assert shown is not None
+        added = [used.tokens for used in shown.used if used.section == "added"]
+        assert added == [estimate(line)]
     put(agent, ann, "persona", "Eve.")
     changed = ask("Who?").request.decode()
     assert r"persona (4 of 65536 bytes): \"Eve.\"" in changed
