@@ -85,7 +85,8 @@ def test_recall_section_reassembles(agent: Agent, form: str) -> None:
 
 
 def _used(agent: Agent, turn: int) -> tuple[turns.Used, ...]:
-    shown = turns.get_context(get_thread(agent, "t-1"), turn)
+    row = get_thread(agent, "t-1")
+    shown = turns.get_context(row, turn, with_ranges=True)
     assert shown is not None
     return shown.used
 
