@@ -206,7 +206,7 @@ def iter_holding(
         by_value.setdefault(each.value, []).append(each)
     for own in by_value.values():
         if len(own) == 1 or not any(each.valid_until for each in own):
-            fact = _only(*own) if len(own) == 1 else _endless(own)
+            fact = _only(*own) if len(own) == 1 else _build_endless_fact(own)
             if fact.holds(at):
                 yield fact, sorted(own, key=_RANK)
             continue
@@ -257,7 +257,7 @@ def _holding_run(
     return run, _replacing(runs).get((value, run.end))
 
 
-def _endless(own: Sequence[Assertion]) -> Fact:
+def _build_endless_fact(own: Sequence[Assertion]) -> Fact:
     """The fact of claims of one value, none of which ends."""
     first = min(own, key=_RANK)
     sure = [each.confidence for each in own if each.confidence is not None]

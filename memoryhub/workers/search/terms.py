@@ -49,7 +49,7 @@ def write_ahead(now: datetime) -> int:
     return _write_segments(_list_due(silent))
 
 
-def write_lately(now: datetime) -> int:
+def write_busy_threads(now: datetime) -> int:
     """Write segments of threads that are written to; returns how many got one.
 
     As `write_ahead`, but looks at threads of the last 30 seconds alone, by an index.

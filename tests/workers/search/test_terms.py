@@ -59,10 +59,10 @@ def test_busy_thread_is_written_within_seconds(
     monkeypatch.setattr(terms, "EVERY", 20)
     monkeypatch.setattr(terms, "SLICE", 7)
     factories.append(agent, "t-1", *(f"filler {n}" for n in range(18)))
-    assert terms.write_lately(clock.now()) == 0
+    assert terms.write_busy_threads(clock.now()) == 0
     factories.append(agent, "t-1", "a lamp")
-    assert terms.write_lately(clock.now() + terms.LATELY) == 0
-    assert terms.write_lately(clock.now()) == 1
+    assert terms.write_busy_threads(clock.now() + terms.LATELY) == 0
+    assert terms.write_busy_threads(clock.now()) == 1
     row = ThreadTerms.objects.get()
     assert (row.first_seq, row.upto_seq) == (1, factories.get_thread(agent).head_seq)
     assert found(agent, "lamp") == [row.upto_seq]
