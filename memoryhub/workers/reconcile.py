@@ -61,7 +61,7 @@ class Task:
 TASKS = (
     Task(name="listing", every_seconds=10, work=listing.bring_up),
     Task(name="levels", every_seconds=10, work=levels.make),
-    Task(name="terms", every_seconds=30, work=terms.write_ahead, full=terms.THREADS),
+    Task(name="terms", every_seconds=30, work=terms.write_ahead, full=1),
     Task(name="new_terms", every_seconds=2, work=terms.write_busy_threads, full=1),
     Task(name="stats", every_seconds=10, work=stats.take),
     Task(name="unhealthy", every_seconds=10, work=unhealthy.look),

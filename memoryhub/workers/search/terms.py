@@ -35,6 +35,9 @@ LATELY = timedelta(seconds=30)
 #: Threads that one pass looks at, and records that it opens of each.
 THREADS = 50
 MOST = 5_000
+#: Seconds after which a pass begins no other thread: a lease is shown to be held
+#: between passes alone.
+PASS_SECONDS = 5
 #: Events that are read without a pause.
 SLICE = 250
 
@@ -59,7 +62,7 @@ def write_busy_threads(now: datetime) -> int:
 
 
 def _write_segments(threads: QuerySet[Thread]) -> int:
-    written = 0
+    written, end = 0, time.monotonic() + PASS_SECONDS
     for thread in threads[:THREADS]:
         try:
             written += bring_up(thread)
@@ -67,6 +70,8 @@ def _write_segments(threads: QuerySet[Thread]) -> int:
             missing_key = isinstance(refusal, KeyMissingError)
             if isinstance(refusal, UnavailableError) and not missing_key:
                 break
+        if time.monotonic() >= end:
+            break
     return written
 
 

@@ -69,6 +69,15 @@ def test_busy_thread_is_written_within_seconds(
     assert verify(factories.get_thread(agent)) is None
 
 
+def test_a_pass_that_took_long_leaves_the_rest_to_the_next(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terms, "PASS_SECONDS", 0)
+    for name in ("t-1", "t-2"):
+        factories.append(agent, name, "a lamp")
+    assert [terms.write_ahead(later()) for _ in range(3)] == [1, 1, 0]
+
+
 def test_what_is_in_segments_is_found_without_its_events(
     agent: Agent, django_assert_num_queries: Any
 ) -> None:
