@@ -21,10 +21,6 @@ if sys.platform != "win32":
 
 #: How long open streams may hold up a stop before they are cut.
 GRACE_SECONDS = 5
-#: Objects between two collections of the youngest, Python's own being 700. A large turn
-#: makes tens of thousands that all go by themselves, and each collection of the oldest
-#: looks through all states that the process has come to keep.
-THRESHOLDS = (100_000, 10, 10)
 
 
 class Server(uvicorn.Server):
@@ -39,7 +35,6 @@ class Server(uvicorn.Server):
         # What is loaded now stays: the collector need not look through all of it again
         # every few thousand requests, which costs a fiftieth of an append.
         gc.freeze()
-        gc.set_threshold(*THRESHOLDS)
         self._listening()
 
     def stop(self) -> None:
