@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -246,8 +246,8 @@ def _holding_run(
         return None
     value = holding.value
     # Of those that begin at one instant the last counts.
-    tops = {each.valid_from: each.value for each in begun}
-    since = next((begin for begin in reversed(tops) if tops[begin] != value), None)
+    tops = (next(each) for _, each in groupby(reversed(begun), key=_BEGIN))
+    since = next((each.valid_from for each in tops if each.value != value), None)
     if since is not None:
         past = reversed(range(bisect_right(begun, since, key=_BEGIN)))
         first = next((n for n in past if _end_of(begun[n], ends) == _NEVER), 0)

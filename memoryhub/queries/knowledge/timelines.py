@@ -231,21 +231,19 @@ def _by_timeline(
 ) -> Iterator[Timeline]:
     """Yield the timelines of rows that are in their order."""
     for digest, of in groupby(rows, key=itemgetter(0)):
-        claims, words = list[Assertion](), list[Configured]()
-        for row in of:
-            if row[1] is None:
-                claims.append(_assertion(row))
-            else:
-                words.append(Configured(row[2], row[1] or None))
+        found = [*of]
+        claims = [_build_assertion(row) for row in found if row[1] is None]
+        words = [Configured(r[2], r[1] or None) for r in found if r[1] is not None]
         yield Timeline(bytes(digest), tuple(claims), tuple(words), known_at)
 
 
-def _assertion(row: tuple[Any, ...]) -> Assertion:
+def _build_assertion(row: tuple[Any, ...]) -> Assertion:
     _, _, seq, value, sure, many, origin, retracted, wrong, begin, end = row
     if isinstance(begin, str):
         begin, end = datetime.fromisoformat(begin), end and datetime.fromisoformat(end)
-    # By place: a timeline may have thousands.
-    by_model, value = origin == "model", bytes(value)
-    return Assertion(
-        seq, value, begin, end, sure, bool(many), by_model, retracted, bool(wrong)
-    )
+    if not isinstance(value, bytes):
+        value = bytes(value)
+    by_model, many, wrong = origin == "model", many == 1, wrong == 1
+    claim = (seq, value, begin, end, sure, many, by_model, retracted, wrong)
+    # Without a call of the class's own: a timeline may have thousands.
+    return tuple.__new__(Assertion, claim)
