@@ -100,7 +100,7 @@ def iter_hits(
     chunks = chain([min(expected, CHUNK)], repeat(CHUNK))
     while batch := [*islice(places, next(chunks))]:
         unopened = [each for each in batch if isinstance(each, _Candidate)]
-        rows = _rows(index, [each.place for each in unopened])
+        rows = _list_rows(index, [each.place for each in unopened])
         for each in batch:
             if isinstance(each, Untold):
                 yield each
@@ -111,7 +111,7 @@ def iter_hits(
                 continue
             thread = threads[index.threads[int(index.records["thread"][place])]]
             row = rows.get((thread.id, int(index.records["seq"][place])))
-            text = None if row is None else _text(thread, row)
+            text = None if row is None else _open_text(thread, row)
             if row is None or text is None:
                 yield "erased"
                 continue
@@ -176,7 +176,7 @@ def _iter_places(
         yield untold
 
 
-def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], EventRow]:
+def _list_rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], EventRow]:
     seqs: dict[UUID, list[int]] = {}
     for row in index.records[places]:
         home = index.threads[int(row["thread"])]
@@ -188,7 +188,7 @@ def _rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], EventRo
     }
 
 
-def _text(thread: Thread, row: EventRow) -> tuple[Body, str] | None:
+def _open_text(thread: Thread, row: EventRow) -> tuple[Body, str] | None:
     event = log.recorded(row).event
     payload = log.open_payload(thread.subject, thread.project_id, row)
     text = None if payload is None else contents.text_of(event, payload)

@@ -26,7 +26,7 @@ _naming = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUse:
-    """How full a cache of this process is.
+    """Use of memory by one cache of this process.
 
     `weight` and `most` are bytes if `is_bytes`, else counts of what it keeps.
     """

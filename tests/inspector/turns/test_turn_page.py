@@ -217,7 +217,9 @@ def test_a_page_folds_its_thread_once(
     assert len(folded) == len({*folded})
 
 
-def test_what_ended_the_prefix_comes_as_a_panel(viewer: Client, agent: Agent) -> None:
+def test_turn_page_fetches_the_end_of_the_prefix_as_a_panel(
+    viewer: Client, agent: Agent
+) -> None:
     thread = make_paged(agent)
     path = "/p/acme/threads/paged/turns/7"
     seq = contexts.recorded(thread, 7).event.as_of_seq

@@ -25,7 +25,7 @@ def ann(agent: Agent) -> Subject:
 
 
 def read(subject: Subject, seqs: Sequence[int]) -> tuple[int, int]:
-    """How many values are live, and what it took to look."""
+    """Count live values, and the queries that reading them took."""
     home = find_home(subject)
     assert home is not None
     with CaptureQueriesContext(connection) as queries:
