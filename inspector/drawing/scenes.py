@@ -37,6 +37,8 @@ class Scene:
     hidden: tuple[str, ...] = ()
     #: The group of the working set that is asked for, by its first page.
     group: str = ""
+    #: The page whose leaving is explained, of those that leave together.
+    left: str = ""
     #: The thumb is still being dragged: what takes a state comes once it rests.
     passing: bool = False
 
@@ -53,6 +55,7 @@ class Scene:
             "open": _listed(self.opened),
             "hide": " ".join(self.hidden),
             "group": self.group,
+            "left": self.left,
         }
         return [(name, parts[name]) for name in parts if name != without if parts[name]]
 

@@ -60,7 +60,8 @@ def _naming(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
         return "checkpoint", str(body.get("name") or ""), 0
     if event_type == "thread.forked":
         return "parent", f"event {body['parent_seq']:,}", body["parent_seq"]
-    return "page", str(body.get("page_id") or ""), 0
+    first, *_ = body.get("page_ids") or (body.get("page_id"),)
+    return "page", str(first or ""), 0
 
 
 def summary(line: EventLine) -> str:
@@ -177,6 +178,14 @@ def _evicted(body: Body) -> str:
     score = "" if kept is None else f", keep {kept:.2f}"
     way = f"{body['tier_before']} → {body['tier_after']}"
     return f"{body['page_id']} {way}, {body['cause']}{score}"
+
+
+def _all_evicted(body: Body) -> str:
+    if "page_id" in body:
+        return _evicted(body)
+    first, more = body["page_ids"][0], len(body["page_ids"]) - 1
+    less = f"{_counted(sum(body['tokens']), 'token')} less"
+    return f"{first} and {_counted(more, 'page')} more L0 → L1, {body['cause']}, {less}"
 
 
 def _lowered(body: Body) -> str:
@@ -318,6 +327,7 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "fault.refused": _refused,
     "page.referenced": _named,
     "page.evicted": _evicted,
+    "pages.evicted": _all_evicted,
     "page.lowered": _lowered,
     "page.pinned": _named,
     "page.unpinned": _named,

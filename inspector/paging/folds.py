@@ -27,11 +27,16 @@ class Fold:
         """Give the run if the event is one of it."""
         return self.run if self.step else None
 
+    #: Of the pages that leave by the event, the one that is asked about.
+    left: str = ""
+
     @property
     def step(self) -> EvictionStep | None:
-        """Give what leaves by the very event."""
+        """Give what leaves by the very event: what is asked about, else the first."""
         found = self.run.steps if self.run else ()
-        return next((each for each in found if each.seq == self.seq), None)
+        now = [each for each in found if each.seq == self.seq]
+        chosen = [each for each in now if each.page_id == self.left]
+        return next(iter(chosen or now), None)
 
 
 def fold(scene: Scene) -> Fold:
@@ -48,4 +53,5 @@ def fold(scene: Scene) -> Fold:
         state=states[seq].state,
         run=run,
         before_run=None if first is None else states[first].state,
+        left=scene.left,
     )

@@ -53,6 +53,7 @@ def picture_of(scene: Scene, fold: Fold) -> Context:
         "waiting": found.unmapped[:WAITING],
         "warnings": [*warnings(found)],
         "ungrouped": panels.kept(scene.carried(without="group")),
+        "unasked": panels.kept(scene.carried(without="left")),
     }
 
 

@@ -95,8 +95,11 @@ def slot_of(line: EventLine | None, newest: int) -> int:
     body: Any = line.body if line else {}
     if line is not None and line.type == "slot.appended":
         return int(body["index"])
-    name, _, number = str(body.get("page_id") or "").partition("-")
-    return int(number) if name == "slot" and number.isdigit() else newest
+    for page_id in body.get("page_ids") or [body.get("page_id")]:
+        name, _, number = str(page_id).partition("-")
+        if name == "slot" and number.isdigit():
+            return int(number)
+    return newest
 
 
 def split(here: int, total: int) -> list[range]:

@@ -73,7 +73,7 @@ def _scene(request: HttpRequest, visit: Visit) -> Scene:
     row, words = visit.row, request.GET
     tab, view = words.get("tab", ""), words.get("view", "")
     tab, view = OLD_TABS.get(tab, (tab, view))
-    base, group = asof.number(request, "base"), words.get("group", "")
+    base = asof.number(request, "base")
     hidden = words.get("hide", "").split()
     return Scene(
         thread=row,
@@ -83,9 +83,14 @@ def _scene(request: HttpRequest, visit: Visit) -> Scene:
         opened=_opened(request),
         base_seq=None if base is None else min(base, row.head_seq),
         hidden=tuple(word for word in NOUNS if word in hidden),
-        group=group if names.valid(group) else "",
+        group=_name(words.get("group", "")),
+        left=_name(words.get("left", "")),
         passing=words.get("passing") == "1",
     )
+
+
+def _name(word: str) -> str:
+    return word if names.valid(word) else ""
 
 
 def _opened(request: HttpRequest) -> frozenset[int]:

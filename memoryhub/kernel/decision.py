@@ -13,8 +13,10 @@ from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.page_events import (
+    PageEvicted,
     PageFaulted,
     PageReferenced,
+    PagesEvicted,
     PageUpdated,
     TurnBegan,
 )
@@ -76,6 +78,8 @@ class Decision:
         self.drafts: list[Draft] = []
         #: The instant of all of them.
         self.at = at
+        #: Emitted last and folded, but no draft yet: what comes may go with them.
+        self._evicted: list[PageEvicted] = []
         self._evolve = evolve
         self._state = state
         self._folded = 0
@@ -83,21 +87,46 @@ class Decision:
         self._hot: list[tuple[float, int, str]] | None = None
 
     def emit(self, event: Event, payload: bytes | None = None) -> None:
+        self._join_evicted()
         if self._hot is not None and type(event) in _RESCORING:
             self._hot = None
         self.drafts.append(Draft(event=event, payload=payload))
+
+    def emit_evicted(self, event: PageEvicted) -> None:
+        """Emit it together with those just before it, where one event can hold them."""
+        if self._evicted and not event.goes_with(self._evicted[-1]):
+            self._join_evicted()
+        self._state = self._evolve[PageEvicted](self.state, event)
+        self._evicted.append(event)
+
+    def finish(self) -> list[Draft]:
+        """Return all that was emitted."""
+        self._join_evicted()
+        return self.drafts
+
+    def _join_evicted(self) -> None:
+        """Make one draft of the evictions that have been folded one by one."""
+        if not self._evicted:
+            return
+        evicted, self._evicted = self._evicted, []
+        event = evicted[0] if len(evicted) == 1 else PagesEvicted.of(evicted)
+        self.drafts.append(Draft(event=event))
+        self._moved_on(self.drafts[-1], self._state)
+
+    def _moved_on(self, draft: Draft, after: ThreadState) -> None:
+        self._state = after._replace(seq=after.seq + 1)
+        self._folded += 1
+        if self._is_settled:
+            # Handed on, since to fold an event again takes as long.
+            draft.after = self._state
 
     @property
     def state(self) -> ThreadState:
         """Folded when it is asked for: most commands emit one event and are done."""
         while self._folded < len(self.drafts):
             draft = self.drafts[self._folded]
-            after = self._evolve[type(draft.event)](self._state, draft.event)
-            self._state = after._replace(seq=after.seq + 1)
-            self._folded += 1
-            if self._is_settled:
-                # Handed on, since to fold an event again takes as long.
-                draft.after = self._state
+            fold = self._evolve[type(draft.event)]
+            self._moved_on(draft, fold(self._state, draft.event))
         return self._state
 
     def goes_by(self, settings: Settings) -> None:

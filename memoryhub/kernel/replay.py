@@ -55,7 +55,7 @@ def decide(
             raise HomeThreadError
     decision = Decision(state, EVOLVE, at=at)
     DECIDE[type(command)](decision, command, pages)
-    return decision.drafts
+    return decision.finish()
 
 
 def evolve(

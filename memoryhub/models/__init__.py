@@ -20,7 +20,7 @@ from memoryhub.models.keys import (
     SigningKey,
     SubjectKey,
 )
-from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.server.heartbeats import Heartbeat
 from memoryhub.models.server.leases import Lease
@@ -42,6 +42,7 @@ __all__ = [
     "DueValue",
     "Erasure",
     "Event",
+    "EvictedPage",
     "Heartbeat",
     "Hold",
     "Identity",

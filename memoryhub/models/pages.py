@@ -107,3 +107,26 @@ class PageLevel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.page_id}~{self.level}"
+
+
+class EvictedPage(models.Model):
+    """A page of an event that tells of several: its history is found by this."""
+
+    pk = models.CompositePrimaryKey("thread_id", "page", "seq")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="evicted_pages", db_index=False
+    )
+    page = NameField()
+    #: Of the pages.evicted.
+    seq = models.BigIntegerField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="events.jsonl",
+        forget=Fate.DELETED,
+        references=(Reference("thread_id", "seq"),),
+        holds=fields(id="thread", name="page", number="seq"),
+    )
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.page}@{self.seq}"

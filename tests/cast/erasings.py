@@ -20,7 +20,8 @@ from memoryhub.services.rebuild import rebuild
 
 #: Tables whose rows repeat the fold, but for snapshots, which come and go.
 FOLDED = (
-    "Slot", "Turn", "Page", "PageLevel", "Key", "Checkpoint", "DueValue", "Derivation"
+    "Slot", "Turn", "Page", "PageLevel", "EvictedPage", "Key", "Checkpoint", "DueValue",
+    "Derivation",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
+from memoryhub.queries.threads.evicted_pages import EVICTED
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
@@ -110,7 +111,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     restored = last(desk, "checkpoint.restored")
     thread = factories.get_thread(agent, "paged")
     # The first: those of acts were weighed by nobody.
-    left = Event.objects.filter(thread=thread, type="page.evicted")
+    left = Event.objects.filter(thread=thread, type__in=EVICTED)
     evicted = left.order_by("seq")[0].seq
     return [
         f"{THREADS}?q=nothing-like-it",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -34,7 +34,7 @@ from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.events import (
     Limits,
 )
-from memoryhub.kernel.state.page_events import LevelMade
+from memoryhub.kernel.state.page_events import LevelMade, list_evicted
 from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.state import ThreadState
@@ -332,7 +332,12 @@ class Bench:
 
 
 def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
-    return [event for event in events if isinstance(event, kind)]
+    return [event for event in single(events) if isinstance(event, kind)]
+
+
+def single(events: Iterable[Any]) -> list[Any]:
+    """The events, with each page that left by itself."""
+    return [one for event in events for one in [*list_evicted(event)] or [event]]
 
 
 def prose(tokens: int, word: str = "abcdefg") -> str:

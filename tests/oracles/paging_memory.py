@@ -54,6 +54,8 @@ class Memory:
         self.user: tuple[str, int] | None = None
         self.users_since = 0
         self.evicted_tokens = 0
+        #: The page that left last went by its score.
+        self.scored = False
         #: (turn, page) of each fault that came too soon, and of those that thrash.
         self.refaults: list[tuple[int, str]] = []
         self.thrashed: dict[str, int] = {}
@@ -255,7 +257,7 @@ class Memory:
     def displaced(self) -> str | None:
         if len(self.hot) < self.set["l1_pages"]:
             return None
-        return min(self.hot, key=lambda p: (self.keep_hot(p), self.hot[p]["since"]))
+        return min(self.hot, key=lambda p: (self.keep_hot(p), self.hot[p]["since"], p))
 
     def heat(self, page_id: str, was: dict[str, Any] | None = None) -> None:
         was = was or self.hot.get(page_id)
@@ -290,10 +292,18 @@ class Memory:
                 tier[page_id]["turn"] = self.turn
                 tier[page_id]["references"] += 1
 
-    def leave(self, page_id: str, lookup: str | None = None) -> None:
-        """Evict a mapped page."""
+    def leave(
+        self, page_id: str, lookup: str | None = None, *, scored: bool = False
+    ) -> None:
+        """Evict a mapped page; together with the one before if both went alike."""
         displaced = self.displaced()
+        alike = (self.scored, None) == (scored, lookup)
+        last = self.steps[-1] if self.steps and alike else ()
         self.step("evicted", page_id, "L1", displaced, lookup)
+        self.scored = scored
+        if last[:1] + last[2:3] + last[4:] == ("evicted", "L1", None):
+            # One event tells of both, but for the first that the hot list has room for.
+            self.clock -= bool(displaced or not last[3])
         if displaced:
             del self.hot[displaced]
         self.evicted_tokens += self.cost(page_id)
@@ -331,7 +341,7 @@ class Memory:
                 continue
             level = self.lower_level(page_id)
             if level is None:
-                self.leave(page_id)
+                self.leave(page_id, scored=True)
             else:
                 self.step("lowered", page_id, level)
                 self.frames[page_id]["level"] = level
@@ -341,7 +351,7 @@ class Memory:
             if self.used <= aim:
                 return
             if page_id not in self.staying(more):
-                self.leave(page_id)
+                self.leave(page_id, scored=True)
 
     def lower_level(self, page_id: str) -> int | None:
         page, now = self.pages[page_id], self.frames[page_id]["level"]

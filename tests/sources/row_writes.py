@@ -20,8 +20,8 @@ QUERYSET = {"objects", "all", "exclude", "filter", "order_by", "using", "scoped"
 LAYERS = {"services", "queries", "journal", "vault", "kernel"}
 #: Models whose rows repeat what the journal folds to, and their list.
 PROJECTED = {
-    *("Checkpoint", "Derivation", "DueValue", "Key", "Page", "PageLevel", "Slot"),
-    *("ThreadLabel", "Total", "Turn", "PROJECTIONS"),
+    *("Checkpoint", "Derivation", "DueValue", "EvictedPage", "Key", "Page"),
+    *("PageLevel", "Slot", "ThreadLabel", "Total", "Turn", "PROJECTIONS"),
 }
 #: By module of `journal/rows`, what writes them.
 PROJECTION_WRITERS = {

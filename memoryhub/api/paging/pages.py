@@ -46,7 +46,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt
 from memoryhub.kernel.paging.page_commands import DeletePage
-from memoryhub.kernel.state.page_events import PageCreated, PageEvicted, PageUpdated
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated, list_evicted
 from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
@@ -309,9 +309,9 @@ def _written(receipt: Receipt, mapped: dict[str, bool]) -> list[WrittenOut]:
     leaving: list[str] = []
     for each in receipt.events:
         event = each.event
-        if isinstance(event, PageEvicted) and event.tier_before == "L0":
-            leaving.append(event.page_id)
-        elif isinstance(event, PageCreated | PageUpdated):
+        gone = (page for page in list_evicted(event) if page.tier_before == "L0")
+        leaving += [page.page_id for page in gone]
+        if isinstance(event, PageCreated | PageUpdated):
             out = WrittenOut(
                 thread=receipt.name,
                 thread_id=receipt.thread,

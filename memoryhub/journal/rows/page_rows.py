@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.rows import statements, totals
-from memoryhub.journal.rows.rows import LevelRow, PageRow
+from memoryhub.journal.rows.rows import EvictedPageRow, LevelRow, PageRow
 from memoryhub.journal.rows.totals import Changes
 from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.paging import entries
@@ -39,6 +39,7 @@ class PageRows:
     changed: dict[Key, PageRow] = field(default_factory=dict)
     levels: list[LevelRow] = field(default_factory=list)
     levels_of: dict[Key, list[LevelRow]] = field(default_factory=dict)
+    evicted: list[EvictedPageRow] = field(default_factory=list)
     #: Deleted pages, and the seqs of the events that took their texts.
     deleted: dict[Key, int] = field(default_factory=dict)
     #: What the table says once these are written; None for a deleted page.
@@ -86,6 +87,12 @@ def _compressed(rows: PageRows, before: ThreadState, event: Any, seq: int) -> No
         place = Location(before.id, seq, made.level)
         level = LevelEntry(place, made.tokens, made.cost)
         rows.add_level(_level(before.id, event, level, producer=event.producer))
+
+
+def _evicted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
+    rows.evicted += [
+        EvictedPageRow(before.id, page_id, seq) for page_id in event.page_ids
+    ]
 
 
 def _deleted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
@@ -136,6 +143,7 @@ _MAKERS: dict[type[Event], Callable[[PageRows, ThreadState, Any, int], None]] = 
     page_events.PageCreated: _created,
     page_events.PageUpdated: _updated,
     page_events.PageCompressed: _compressed,
+    page_events.PagesEvicted: _evicted,
     page_events.PageDeleted: _deleted,
     RecordsErased: _erased,
 }
@@ -145,6 +153,7 @@ def write(rows: PageRows, changes: Changes) -> None:
     """Insert them, and put the changed ones in their places."""
     statements.PAGES.rows(rows.fresh)
     statements.LEVELS.rows(rows.levels)
+    statements.EVICTED_PAGES.rows(rows.evicted)
     for thread, number in Counter(row.thread_id for row in rows.fresh).items():
         changes.rows(thread, totals.PAGES, number)
     for level in rows.levels:

@@ -36,7 +36,7 @@ from memoryhub.kernel.state.paging import Exchanges, lately, resident_rate
 from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event as StoredEvent
-from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.models.working_memory import DueValue
@@ -326,7 +326,7 @@ def clear(thread: UUID) -> None:
 
     Labels are replaced as they are written; totals count what will be there again.
     """
-    for model in (Slot, Turn, Page, PageLevel, DueValue):
+    for model in (Slot, Turn, Page, PageLevel, EvictedPage, DueValue):
         model._default_manager.filter(thread=thread).delete()
     for each in PROJECTIONS:
         each.queryset(thread).delete()

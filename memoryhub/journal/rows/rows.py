@@ -84,6 +84,12 @@ class LevelRow(NamedTuple):
     home: str
 
 
+class EvictedPageRow(NamedTuple):
+    thread_id: UUID
+    page: str
+    seq: int
+
+
 class KeyRow(NamedTuple):
     thread_id: UUID
     key: str

@@ -20,6 +20,7 @@ from memoryhub.journal.rows.rows import (
     DerivationRow,
     DueRow,
     EventRow,
+    EvictedPageRow,
     LevelRow,
     PageRow,
     SlotRow,
@@ -28,7 +29,7 @@ from memoryhub.journal.rows.rows import (
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event, Snapshot
-from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
@@ -486,6 +487,7 @@ class RowCounts(NamedTuple):
     turns: int
     pages: int
     levels: int
+    evicted_pages: int
     newest: int
 
 
@@ -493,7 +495,10 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
     """Count rows of a thread's events up to a seq; `newest` is of all. One query."""
     own = '(SELECT {} FROM "{}" WHERE "thread_id" = %s{})'
     counted = [
-        *((model, "COUNT(*)", ' AND "seq" <= %s') for model in (Slot, Turn, Page)),
+        *(
+            (model, "COUNT(*)", ' AND "seq" <= %s')
+            for model in (Slot, Turn, Page, EvictedPage)
+        ),
         # A level's seq is where its text stands, which may be another thread.
         (PageLevel, "COUNT(*)", ""),
         *((model, 'MAX("seq")', "") for model in (Event, Slot, Turn)),
@@ -507,8 +512,10 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
         own.format(what, model._meta.db_table, limit) for model, what, limit in counted
     )
     (found,) = _select(f"SELECT {columns}", places)
-    slots, turns, pages, levels, *newest = found
-    return RowCounts(slots, turns, pages, levels, max(seq or 0 for seq in newest))
+    slots, turns, pages, evicted_pages, levels, *newest = found
+    return RowCounts(
+        slots, turns, pages, levels, evicted_pages, max(seq or 0 for seq in newest)
+    )
 
 
 def select_erased(
@@ -573,12 +580,13 @@ _AS_READ: Mapping[type[Field[Any, Any]], Callable[[Any], Any]] = {
     DateTimeField: _as_time,
 }
 
-EVENTS, SLOTS, TURNS, PAGES, LEVELS, DUES, DERIVATIONS = (
+EVENTS, SLOTS, TURNS, PAGES, LEVELS, EVICTED_PAGES, DUES, DERIVATIONS = (
     Insert(Event, EventRow),
     Insert(Slot, SlotRow),
     Insert(Turn, TurnRow),
     Insert(Page, PageRow),
     Insert(PageLevel, LevelRow),
+    Insert(EvictedPage, EvictedPageRow),
     Insert(DueValue, DueRow),
     Insert(Derivation, DerivationRow),
 )

@@ -204,6 +204,12 @@ def evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
     return state._replace(paging=_tallied(paging, *names))
 
 
+def all_evicted(state: ThreadState, event: events.PagesEvicted) -> ThreadState:
+    for each in event.each():
+        state = evicted(state, each)
+    return state
+
+
 def lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
     paging = state.paging
     frame = paging.frames[event.page_id]

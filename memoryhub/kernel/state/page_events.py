@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -315,6 +316,80 @@ class PageEvicted(PageEvent):
     lookup: Lookup | None = None
     entry: EntryBody | None = None
     displaced: Name | None = None
+
+    def goes_with(self, last: PageEvicted) -> bool:
+        """Whether one event may tell of the page that left before it, and of this."""
+        return (
+            (self.turn, self.cause, self.by, self.policy, self.tier_before)
+            == (last.turn, last.cause, last.by, last.policy, last.tier_before)
+            and self.tier_before == "L0"
+            and self.lookup is None
+            and last.lookup is None
+            and (self.score is None) == (last.score is None)
+            # Once the hot list is full, each that comes pushes one out.
+            and (last.displaced is None or self.displaced is not None)
+        )
+
+
+class PagesEvicted(PageEvent):
+    """Pages left the working set one after the other, for the same reason.
+
+    Events of before are one `page.evicted` each; a page that leaves alone is one still.
+    """
+
+    event_type = "pages.evicted"
+
+    page_ids: list[Name]
+    #: Of each page.
+    tokens: list[Count]
+    #: The keep score that each lost by; None where they were not compared.
+    scores: list[Figure] | None = None
+    policy: Policy
+    #: The pages that the hot list pushed out for the last of these, one for each.
+    displaced: list[Name] = Field(default_factory=list)
+
+    @classmethod
+    def of(cls, pages: Sequence[PageEvicted]) -> PagesEvicted:
+        """Join evictions, of which each `goes_with` the one before it."""
+        first = pages[0]
+        scores = [page.score for page in pages if page.score is not None]
+        return cls(
+            turn=first.turn,
+            cause=first.cause,
+            by=first.by,
+            page_ids=[page.page_id for page in pages],
+            tokens=[page.tokens for page in pages],
+            scores=scores or None,
+            policy=first.policy,
+            displaced=[page.displaced for page in pages if page.displaced is not None],
+        )
+
+    def each(self) -> Iterator[PageEvicted]:
+        """Yield the evictions that it joins."""
+        number = len(self.page_ids)
+        scores: Sequence[float | None] = self.scores or [None] * number
+        displaced = [*[None] * (number - len(self.displaced)), *self.displaced]
+        each = zip(self.page_ids, self.tokens, scores, displaced, strict=True)
+        for page_id, tokens, score, out in each:
+            yield PageEvicted(
+                turn=self.turn,
+                cause=self.cause,
+                by=self.by,
+                page_id=page_id,
+                tokens=tokens,
+                score=score,
+                policy=self.policy,
+                tier_before="L0",
+                tier_after="L1",
+                displaced=out,
+            )
+
+
+def list_evicted(event: Event) -> Iterable[PageEvicted]:
+    """List the evictions that an event tells of: none, itself, or those it joins."""
+    if isinstance(event, PagesEvicted):
+        return event.each()
+    return [event] if isinstance(event, PageEvicted) else []
 
 
 class PageLowered(PageEvent):

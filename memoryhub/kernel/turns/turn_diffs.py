@@ -33,6 +33,7 @@ FRAMING: tuple[type[Event], ...] = (
     events.PageMapped,
     events.PageFaulted,
     events.PageEvicted,
+    events.PagesEvicted,
     events.PageLowered,
     events.PageDeleted,
 )
@@ -166,7 +167,14 @@ def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
 
 
 def _add_event(stories: dict[str, _Story], happened: Happened) -> None:
-    event = happened.event
+    if isinstance(happened.event, events.PagesEvicted):
+        for each in happened.event.each():
+            _place(stories, happened, each)
+    else:
+        _place(stories, happened, happened.event)
+
+
+def _place(stories: dict[str, _Story], happened: Happened, event: Event) -> None:
     placed = _placed(event)
     if placed is None:
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -18,10 +17,11 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers
 from memoryhub.queries.paging.newcomers import Newcomer
 from memoryhub.queries.paging.residency import Why, why_each
+from memoryhub.queries.threads import evicted_pages
+from memoryhub.queries.threads.evicted_pages import EVICTED, Body, each_eviction
 
-EVICTED = page_events.PageEvicted.event_type
 LOWERED = page_events.PageLowered.event_type
-_LEAVING = (EVICTED, LOWERED)
+LEAVING = (*EVICTED, LOWERED)
 #: Events that a run is looked for on each side, and the last one before a moment.
 REACH, BACK = 400, 400
 
@@ -93,10 +93,10 @@ def get_run(thread: Thread, seq: int) -> EvictionRun | None:
         thread_id=thread.id,
         seq__gt=seq - BACK,
         seq__lte=min(seq + REACH, thread.head_seq),
-        type__in=_LEAVING,
+        type__in=LEAVING,
     )
     listed = rows.order_by("seq").values_list("seq", "type", "body")
-    found = [each for row in listed if (each := _step(*row)) is not None]
+    found = [step for row in listed for step in _steps(*row)]
     run = _row_at(found, seq)
     if not run:
         return None
@@ -150,19 +150,21 @@ def last_steps(
 ) -> dict[str, EvictionStep]:
     """Return how each of these pages last left or was shortened, as of an event.
 
-    One query. Pages that an ancestor evicted, or none did, are left out.
+    Three queries. Pages that an ancestor evicted, or none did, are left out.
     """
+    wanted = {*page_ids}
     rows = Event.objects.filter(
-        thread_id=thread.id,
-        page__in=[*page_ids],
-        type__in=_LEAVING,
-        seq__lte=up_to,
+        thread_id=thread.id, page__in=wanted, type__in=LEAVING, seq__lte=up_to
     )
+    joined = evicted_pages.list_places([(thread.id, up_to)], wanted, newest=1)
+    among = Event.objects.at_places({place for place, _ in joined})
     found: dict[str, EvictionStep] = {}
     # Sorted here: in order they would be looked for among all events before.
-    for row in sorted(rows.values_list("seq", "type", "body")):
-        if (each := _step(*row)) is not None:
-            found[each.page_id] = each
+    columns = ("seq", "type", "body")
+    for row in sorted([*rows.values_list(*columns), *among.values_list(*columns)]):
+        for step in _steps(*row):
+            if step.page_id in wanted:
+                found[step.page_id] = step
     return found
 
 
@@ -170,12 +172,16 @@ def _same(why: Why, score: float) -> bool:
     return abs(why.score - score) < 0.000_001
 
 
-def _step(seq: int, kind: str, text: str) -> EvictionStep | None:
-    """Read an event's body; None for a page that only went off the hot list."""
-    body: dict[str, Any] = orjson.loads(text)
-    lowered = kind == LOWERED
-    if not lowered and body["tier_before"] != "L0":
-        return None
+def _steps(seq: int, kind: str, text: str) -> list[EvictionStep]:
+    """Read an event's body; nothing of a page that only went off the hot list."""
+    return [
+        _step(seq, body, lowered=kind == LOWERED)
+        for _, body in each_eviction(kind, orjson.loads(text))
+        if kind == LOWERED or body["tier_before"] == "L0"
+    ]
+
+
+def _step(seq: int, body: Body, *, lowered: bool) -> EvictionStep:
     return EvictionStep(
         seq=seq,
         page_id=body["page_id"],
@@ -194,9 +200,9 @@ def _row_at(found: Sequence[EvictionStep], seq: int) -> tuple[EvictionStep, ...]
     if not at:
         return ()
     first = last = at - 1
-    while first and found[first - 1].seq == found[first].seq - 1:
+    while first and found[first - 1].seq >= found[first].seq - 1:
         first -= 1
-    while last + 1 < len(found) and found[last + 1].seq == found[last].seq + 1:
+    while last + 1 < len(found) and found[last + 1].seq <= found[last].seq + 1:
         last += 1
     return tuple(found[first : last + 1])
 

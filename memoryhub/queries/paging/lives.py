@@ -5,7 +5,7 @@ Never writes. Told on the thread's clock, so that what a fork inherits comes fir
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from uuid import UUID
@@ -28,6 +28,8 @@ from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
+from memoryhub.queries.threads import evicted_pages
+from memoryhub.queries.threads.evicted_pages import Body, Place, each_eviction
 
 #: Steps of one page that its life has; older ones are left out.
 STEPS = 60
@@ -37,8 +39,6 @@ StepKind = Literal[
     "made", "updated", "mapped", "shortened", "left", "cooled", "fetched", "refused",
     "cited", "recalled", "deleted",
 ]  # fmt: skip
-#: Whose journal has an event, and its seq there.
-Place = tuple[UUID, int]
 Presence = Literal["in", "shortened", "fetched", "out"]
 _KINDS: dict[str, StepKind] = {
     PageUpdated.event_type: "updated",
@@ -134,7 +134,7 @@ def get_lives(
     entries: Mapping[str, Entry | None],
     mapped: Collection[str] = (),
 ) -> dict[str, Life]:
-    """Return the lives of these pages in the journals of a thread. One query.
+    """Return the lives of these pages in the journals of a thread. Three queries.
 
     Of each page and journal the newest `STEPS` events. A page without an entry was
     deleted. `mapped` are those that stand in the working set, for pages that nothing
@@ -143,7 +143,7 @@ def get_lives(
     began = _clocks(parts)
     steps: dict[str, list[LifeStep]] = {page_id: [] for page_id in entries}
     for thread, seq, kind, page_id, body in _rows(parts, entries):
-        step = _step(thread, seq, kind, orjson.loads(body), began[thread])
+        step = _step(thread, seq, kind, body, began[thread])
         if step is not None:
             steps[page_id].append(step)
     return {
@@ -219,7 +219,7 @@ def _clocks(parts: Sequence[Segment]) -> dict[UUID, int]:
 
 def _rows(
     parts: Sequence[Segment], page_ids: Collection[str]
-) -> Iterable[tuple[UUID, int, str, str, str]]:
+) -> Iterator[tuple[UUID, int, str, str, Body]]:
     journals = Q()
     for part in parts:
         journals |= Q(thread_id=part.thread, seq__lte=part.up_to_seq)
@@ -228,12 +228,31 @@ def _rows(
         RowNumber(), partition_by=["thread_id", "page"], order_by=F("seq").desc()
     )
     found = rows.annotate(place=newest).filter(place__lte=STEPS)
-    return found.values_list("thread_id", "seq", "type", "page", "body")  # type: ignore[return-value]  # each has a page
+    columns = ("thread_id", "seq", "type")
+    for *row, page_id, text in found.values_list(*columns, "page", "body"):
+        yield *row, page_id, orjson.loads(text)
+    yield from _evicted_rows(parts, page_ids)
 
 
-def _step(
-    thread: UUID, seq: int, kind: str, body: dict[str, Any], began: int
-) -> LifeStep | None:
+def _evicted_rows(
+    parts: Sequence[Segment], page_ids: Collection[str]
+) -> Iterator[tuple[UUID, int, str, str, Body]]:
+    """Of events that tell of several pages, what they tell of each of these."""
+    journals = [(part.thread, part.up_to_seq) for part in parts]
+    places = evicted_pages.list_places(journals, page_ids, newest=STEPS)
+    events = Event.objects.at_places({place for place, _ in places})
+    read: dict[Place, dict[str, Body]] = {}
+    for thread, seq, kind, text in events.values_list(
+        "thread_id", "seq", "type", "body"
+    ):
+        each = each_eviction(kind, orjson.loads(text))
+        read[thread, seq] = {body["page_id"]: body for _, body in each}
+    for (thread, seq), page_id in places:
+        body = read[thread, seq][page_id]
+        yield thread, seq, PageEvicted.event_type, page_id, body
+
+
+def _step(thread: UUID, seq: int, kind: str, body: Body, began: int) -> LifeStep | None:
     word = _KINDS[kind]
     if word == "left" and body["tier_before"] != "L0":
         word = "cooled"
@@ -257,6 +276,7 @@ def _life(
 ) -> Life:
     steps.sort(key=lambda step: step.clock)
     cut = len(steps) >= STEPS
+    steps = steps[-STEPS * len(parts) :]
     first = steps[0].clock if steps else 1
     if entry is not None:
         first = entry.created_seq

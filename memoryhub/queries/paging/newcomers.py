@@ -23,7 +23,8 @@ from memoryhub.kernel.state.page_events import (
 from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
-from memoryhub.queries.paging.lives import LifeStep, Place
+from memoryhub.queries.paging.lives import LifeStep
+from memoryhub.queries.threads.evicted_pages import Place
 
 #: The cause of what leaves because there is no room for another page.
 PRESSURE: Final = "pressure"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -27,6 +28,7 @@ from memoryhub.queries.paging.page_uses import Uses
 from memoryhub.queries.paging.pages import Also, PageFilter, PageLine
 from memoryhub.queries.paging.residency import Why
 from memoryhub.queries.replay import states
+from memoryhub.queries.threads import evicted_pages
 from memoryhub.queries.threads.forks import get_segments
 
 #: Events of a page that its view tells; older ones are found among the thread's events.
@@ -240,21 +242,25 @@ def _versions(entry: Entry, rows: Iterable[PageLevel]) -> tuple[Version, ...]:
 def _history(thread: Thread, page_id: str, *, seq: int) -> tuple[Step, ...]:
     rows = Event.objects.filter(thread_id=thread.id, page=page_id, seq__lte=seq)
     newest = rows.defer("payload").order_by("-seq")[: HISTORY + 1]
-    return tuple(_step(row) for row in newest)
+    journals = [(thread.id, seq)]
+    joined = evicted_pages.list_places(journals, [page_id], newest=HISTORY + 1)
+    among = Event.objects.at_places(place for place, _ in joined).defer("payload")
+    found = sorted([*newest, *among], key=attrgetter("seq"), reverse=True)
+    return tuple(_step(row, page_id) for row in found[: HISTORY + 1])
 
 
-def _step(row: Event) -> Step:
+def _step(row: Event, page_id: str) -> Step:
     return Step(
         seq=row.seq,
         at=row.at,
         type=row.type,
         actor=row.actor,
-        body=orjson.loads(row.body),
+        body=evicted_pages.narrowed(row.type, orjson.loads(row.body), page_id),
     )
 
 
 def _evicts(step: Step) -> bool:
-    return step.type == "page.evicted" and step.body["tier_before"] == "L0"
+    return step.type in evicted_pages.EVICTED and step.body["tier_before"] == "L0"
 
 
 # The table

@@ -19,14 +19,17 @@ from memoryhub.kernel.state.page_events import (
     PageEvicted,
     PageFaulted,
     PageLowered,
+    PagesEvicted,
     PageUpdated,
 )
 from memoryhub.kernel.state.pages import slot_page_id
 from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
+from memoryhub.models.pages import EvictedPage
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.threads.evicted_pages import each_eviction
 from memoryhub.queries.threads.forks import get_segments
 
 #: By event type, what it does to a page.
@@ -36,10 +39,13 @@ KINDS = {
     PageUpdated.event_type: "update",
     PageFaulted.event_type: "fault_in",
     PageEvicted.event_type: "evict",
+    PagesEvicted.event_type: "evict",
     PageLowered.event_type: "compress",
 }
 #: Rows looked at in one statement.
 CHUNK = 500
+#: More steps than an event tells of.
+ALL = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,13 @@ def list_mutations(
     spans = _spans(get_segments(thread, up_to=at_seq), where.turn)
     filters = [thread.id, where.plain(), at_seq]
     listing = Listing(name="mutations", project=thread.project_id, filters=filters)
-    walk = _Walk(thread=thread, spans=spans, rows=partial(_rows, where), by=where.by)
+    walk = _Walk(
+        thread=thread,
+        spans=spans,
+        rows=partial(_rows, where),
+        by=where.by,
+        page_id=where.page_id,
+    )
     return walk.batch(listing, after=after, limit=limit)
 
 
@@ -118,7 +130,8 @@ def list_history(
     filters = [thread.id, page_id, lineage[-1].up_to_seq]
     listing = Listing(name="page_history", project=thread.project_id, filters=filters)
     rows = partial(_of_page, page_id)
-    walk = _Walk(thread=thread, spans=_spans(lineage, None), rows=rows)
+    spans = _spans(lineage, None)
+    walk = _Walk(thread=thread, spans=spans, rows=rows, page_id=page_id)
     return walk.batch(listing, after=after, limit=limit)
 
 
@@ -140,35 +153,45 @@ class _Walk:
     #: By a thread's id, the rows that hold all that is looked for, and maybe more.
     rows: Callable[[UUID], QuerySet[Event]]
     by: str | None = None
+    #: Of what one event tells of several pages, only of this one.
+    page_id: str | None = None
 
     def batch(
         self, listing: Listing, *, after: str | None, limit: int
     ) -> Batch[Mutation]:
-        began, seen = (0, 0) if after is None else listing.open(after)
-        found = list(islice(self._found(began, seen, limit), limit + 1))
+        # A cursor of before says nothing of steps that one event tells together.
+        seen = (0, 0, 0) if after is None else (*listing.open(after), ALL)[:3]
+        found = list(islice(self._found(seen, limit), limit + 1))
         batch, rest = found[:limit], found[limit:]
         items = tuple(mutation for _, mutation in batch)
         if not rest:
             return Batch(items=items, next=None)
-        return Batch(items=items, next=listing.seal([batch[-1][0], items[-1].seq]))
+        return Batch(items=items, next=listing.seal([*batch[-1][0]]))
 
     def _found(
-        self, began: int, seen: int, limit: int
-    ) -> Iterator[tuple[int, Mutation]]:
-        """With the ordinal of the span that each is of."""
+        self, seen: tuple[int, ...], limit: int
+    ) -> Iterator[tuple[tuple[int, int, int], Mutation]]:
+        """With the place of each: which span, the event's seq, which step of those."""
         # Where the rows are all that is looked for, no more of them are read.
-        size = limit + 1 if self.by is None else CHUNK
+        size = limit + 2 if self.by is None else CHUNK
+        began = seen[0]
         for n, span in enumerate(self.spans[began:], start=began):
             within = self.rows(span.home).filter(seq__lte=span.last).defer("payload")
-            seq = seen if n == began and seen else span.first - 1
+            # The event that was seen last may have more to tell.
+            seq = max(span.first, seen[1] if n == began else 0) - 1
             while chunk := list(within.filter(seq__gt=seq).order_by("seq")[:size]):
                 seq = chunk[-1].seq
                 for row in chunk:
-                    mutation = _mutation(self.thread, row)
-                    if self.by in (None, mutation.by):
-                        yield n, mutation
+                    for k, mutation in enumerate(self._steps(row), start=1):
+                        if (n, row.seq, k) > seen and self.by in (None, mutation.by):
+                            yield (n, row.seq, k), mutation
                 if len(chunk) < size:
                     break
+
+    def _steps(self, row: Event) -> Iterator[Mutation]:
+        for kind, body in each_eviction(row.type, orjson.loads(row.body)):
+            if kind == row.type or self.page_id in (None, body["page_id"]):
+                yield _mutation(self.thread, row, body)
 
 
 def _of_page(page_id: str, home: UUID) -> QuerySet[Event]:
@@ -177,6 +200,8 @@ def _of_page(page_id: str, home: UUID) -> QuerySet[Event]:
     if kind == "slot" and digits.isdecimal() and len(digits) <= 18:
         slots = Slot.objects.filter(thread_id=home, index=int(digits))
         about |= Q(seq__in=slots.values("seq"), type=SlotAppended.event_type)
+    rows = EvictedPage.objects.filter(thread_id=home, page=page_id)
+    about |= Q(seq__in=[*rows.values_list("seq", flat=True)])
     return Event.objects.filter(about, thread_id=home)
 
 
@@ -213,8 +238,7 @@ def _spans(parts: Sequence[Segment], turn: int | None) -> list[_Span]:
     return spans
 
 
-def _mutation(thread: Thread, row: Event) -> Mutation:
-    body = orjson.loads(row.body)
+def _mutation(thread: Thread, row: Event, body: Mapping[str, Any]) -> Mutation:
     slot = body.get("index") if row.type == SlotAppended.event_type else None
     return Mutation(
         thread=thread.id,

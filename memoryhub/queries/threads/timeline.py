@@ -37,6 +37,7 @@ MARKS = (
     "page.faulted",
     "fault.refused",
     "page.evicted",
+    "pages.evicted",
     "checkpoint.taken",
     "checkpoint.restored",
 )

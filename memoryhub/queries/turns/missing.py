@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
 from django.db.models import Q
 
 from memoryhub.journal.rows.page_rows import entry_of
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.state.page_events import FaultRefused, PageEvicted, PageLowered
+from memoryhub.kernel.state.page_events import (
+    FaultRefused,
+    PageEvicted,
+    PageLowered,
+    PagesEvicted,
+)
 from memoryhub.kernel.state.pages import Entry
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import Segment
@@ -23,8 +29,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import lives, newcomers, page_texts
-from memoryhub.queries.paging.lives import Life, LifeStep, Place, StepKind
+from memoryhub.queries.paging.lives import Life, LifeStep, StepKind
 from memoryhub.queries.paging.newcomers import Newcomer
+from memoryhub.queries.threads.evicted_pages import Place
 from memoryhub.queries.threads.forks import get_segments
 from memoryhub.queries.turns.matches import Match, Matches
 from memoryhub.queries.turns.turns import Shown, TurnLine, Used
@@ -184,12 +191,15 @@ def _place(page: MissingPage) -> tuple[float, ...]:
 def _recent(parts: Sequence[Segment], shown: Shown, since: TurnLine) -> Iterator[str]:
     """Pages that left, were shortened or refused since a turn, newest first."""
     left = Q(type=PageEvicted.event_type, body__contains='"tier_before":"L0"')
-    others = Q(type__in=(PageLowered.event_type, FaultRefused.event_type))
-    rows = Event.objects.filter(
-        _between(parts, shown, since), left | others, page__isnull=False
-    )
-    newest = rows.order_by("-seq").values_list("page", flat=True)[:EVENTS]
-    return (page_id for page_id in newest if page_id)
+    types = (PageLowered, FaultRefused, PagesEvicted)
+    others = Q(type__in=[each.event_type for each in types])
+    rows = Event.objects.filter(_between(parts, shown, since), left | others)
+    newest = rows.order_by("-seq").values_list("page", "type", "body")[:EVENTS]
+    for page_id, kind, body in newest:
+        if kind == PagesEvicted.event_type:
+            yield from reversed(orjson.loads(body)["page_ids"])
+        elif page_id:
+            yield page_id
 
 
 def _between(parts: Sequence[Segment], shown: Shown, since: TurnLine) -> Q:

@@ -8,16 +8,17 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.rows.page_rows import PURGED, PageRows
-from memoryhub.journal.rows.rows import LevelRow, PageRow
+from memoryhub.journal.rows.rows import EvictedPageRow, LevelRow, PageRow
 from memoryhub.journal.rows.statements import RowCounts
 from memoryhub.kernel.state.erased import Erased
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.models.events import Event
-from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.threads import Thread
 
 _PAGE = PageRow._fields
 _LEVEL = LevelRow._fields
+_EVICTED = EvictedPageRow._fields
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class PageWalk:
 
     pages: int = 0
     levels: int = 0
+    evicted: int = 0
     #: Stored rows that are not as they were made: they must have changed since.
     moved: dict[str, PageRow] = field(default_factory=dict)
     #: The newest of each page that changed.
@@ -40,6 +42,8 @@ class PageWalk:
         if what := self._fresh(thread, made.fresh):
             return what
         self._levels(thread, made.levels)
+        if not self._has_evicted(thread, made.evicted):
+            return "evicted_page_rows"
         for (_, page_id), row in made.changed.items():
             earlier = self.changed.get(page_id)
             self.changed[page_id] = row._replace(seq=earlier.seq) if earlier else row
@@ -72,6 +76,17 @@ class PageWalk:
         self.levels += len(made)
         self.missing.update(row for row in made if row not in stored)
 
+    def _has_evicted(self, thread: UUID, made: list[EvictedPageRow]) -> bool:
+        if not made:
+            return True
+        rows = EvictedPage.objects.filter(
+            thread_id=thread,
+            page__in={row.page for row in made},
+            seq__range=(made[0].seq, made[-1].seq),
+        )
+        self.evicted += len(made)
+        return {*rows.values_list(*_EVICTED)} == {*made}
+
     def finish(
         self,
         thread: Thread,
@@ -101,6 +116,8 @@ class PageWalk:
         inherited = len(stored) - len(own)
         if counts.pages != self.pages + inherited:
             return "page_rows"
+        if counts.evicted_pages != self.evicted:
+            return "evicted_page_rows"
         levels = self.levels - len(self.missing)
         return None if counts.levels == levels else "level_rows"
 

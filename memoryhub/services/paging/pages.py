@@ -21,7 +21,7 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
 )
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.page_events import By, PageCreated, PageEvicted, PageMapped
+from memoryhub.kernel.state.page_events import By, PageCreated, PageMapped, list_evicted
 from memoryhub.kernel.state.pages import (
     SYSTEM_PROMPT,
     Entry,
@@ -228,7 +228,8 @@ def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
 
 def evictions(receipt: Receipt) -> list[str]:
     """List the pages that left the working set for what the command did."""
-    gone = [e.page_id for e in receipt.all(PageEvicted) if e.tier_before == "L0"]
+    evicted = (page for each in receipt.events for page in list_evicted(each.event))
+    gone = [page.page_id for page in evicted if page.tier_before == "L0"]
     return [*dict.fromkeys(gone)]
 
 
@@ -243,8 +244,8 @@ def mapped(receipt: Receipt) -> dict[str, bool]:
             found[event.page_id] = event.mapped
         elif isinstance(event, PageMapped):
             found[event.page_id] = True
-        elif isinstance(event, PageEvicted):
-            found[event.page_id] = False
+        else:
+            found |= {page.page_id: False for page in list_evicted(event)}
     return found
 
 

@@ -38,13 +38,13 @@ from memoryhub.kernel.state.events import ImportAdvanced, Limits, SlotAppended
 from memoryhub.kernel.state.page_events import (
     By,
     FaultRefused,
-    PageEvicted,
     PageFaulted,
     PageLowered,
     PageMapped,
     PageReferenced,
     TurnBegan,
     TurnPacked,
+    list_evicted,
 )
 from memoryhub.kernel.state.pages import FULL, Location, slot_page_id
 from memoryhub.kernel.state.state import ThreadState
@@ -61,13 +61,12 @@ from memoryhub.services.turns import turns
 FAULTS = 8
 #: Of a context window, what is left for rules, manifest and tools.
 RESERVED = 4_000
-#: What is counted of a simulation, by the events that tell of it.
+#: What is counted of a simulation beside evictions, by the events that tell of it.
 COUNTED = {
     TurnPacked: "contexts",
     PageMapped: "maps",
     PageFaulted: "faults",
     FaultRefused: "refusals",
-    PageEvicted: "evictions",
     PageLowered: "lowerings",
 }
 _REFUSALS = (
@@ -181,6 +180,8 @@ class Simulation:
         for each in receipt.events:
             if name := COUNTED.get(type(each.event)):
                 self.counts[name] += 1
+            if evicted := [*list_evicted(each.event)]:
+                self.counts["evictions"] += len(evicted)
 
 
 def require_budget(thread: Thread, budget: int) -> None:

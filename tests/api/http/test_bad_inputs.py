@@ -10,6 +10,7 @@ from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.models import (
     DueValue,
     Event,
+    EvictedPage,
     Key,
     Page,
     PageLevel,
@@ -49,7 +50,7 @@ CATALOGUE: dict[str, list[Case]] = {
 }
 TABLES = (
     *(Thread, ThreadLabel, Event, Slot, Turn, Snapshot, Subject, RequestKey),
-    *(Page, PageLevel, Key, DueValue),
+    *(Page, PageLevel, EvictedPage, Key, DueValue),
 )
 PROBLEM = {"type", "title", "status", "code", "detail", "errors", "request_id"}
 

@@ -15,6 +15,7 @@ from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import eviction_runs
+from memoryhub.queries.paging.eviction_runs import LEAVING
 from memoryhub.queries.threads import verdicts
 from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
 from memoryhub.services.access.api_keys import Agent
@@ -77,7 +78,7 @@ def test_the_bar_names_every_segment_and_both_thresholds(
 
 
 def leaving(paged: Thread) -> list[int]:
-    rows = paged.events.filter(type__in=("page.evicted", "page.lowered"))
+    rows = paged.events.filter(type__in=LEAVING)
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
@@ -89,7 +90,7 @@ def test_what_left_is_shown_with_why_and_for_what(
         run = eviction_runs.get_run(paged, seq)
         assert run is not None
         assert run.newcomer is not None
-        (step,) = (each for each in run.steps if each.seq == seq)
+        step = next(each for each in run.steps if each.seq == seq)
         assert ">Just left</b>" in text
         assert f'that make room for <a href="{T}/pages/{run.newcomer.page_id}' in text
         assert f"to let {run.newcomer.page_id} in" in text
@@ -281,7 +282,7 @@ def test_a_diff_tells_what_left_and_by_which_event(
     for kind in ("entered", "left"):
         assert found.counts[kind]
         assert text.count(f"<td>{kind}</td>") == found.counts[kind]
-    assert "page.evicted" in text
+    assert "pages.evicted" in text
     assert "no turn before the first" in text_of(viewer, f"{T}/turns/1/diff")
     text_of(viewer, f"{T}/turns/99/diff", 404)
 
@@ -318,7 +319,7 @@ def test_a_turn_tells_its_faults_and_why_each_text_is_in(
     assert "<b>pinned:</b> by a command" in text
     assert "<b>the question:</b> always in" in text
     places = text_of(viewer, f"{T}/turns/6/request")
-    shown = turns.get_context(paged, 6)
+    shown = turns.get_context(paged, 6, with_ranges=True)
     assert shown is not None
     for used in shown.used:
         assert used.range is not None
@@ -397,3 +398,21 @@ def test_a_red_check_leads_to_the_threads_that_prove_it(
     assert f'href="{T}"' in text
     assert 'href="/p/acme/threads/calm"' not in text
     assert f">{verdicts.WORDS[flag]}</a>" in text_of(viewer, "/p/acme/panels/facets")
+
+
+def test_each_of_those_that_left_together_is_explained(
+    agent: Agent, viewer: Client, paged: Thread
+) -> None:
+    factories.append(agent, "paged", *["One more line of talk. " * 12] * 20)
+    paged.refresh_from_db()
+    seq = paged.events.filter(type="pages.evicted").order_by("seq").last().seq
+    run = eviction_runs.get_run(paged, seq)
+    assert run is not None
+    here = [step for step in run.steps if step.seq == seq]
+    assert len(here) > 2
+    for step in here:
+        text = text_of(viewer, f"{T}?at_seq={seq}&left={step.page_id}")
+        why = text.partition('id="why"')[2].partition("</div>")[0]
+        assert f">{step.page_id}</a> left" in why
+        assert f"<b>{step.score:.2f}</b>" in why
+        assert f'at_seq={seq}&left={step.page_id}#why"' in text

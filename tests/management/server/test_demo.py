@@ -43,6 +43,7 @@ from memoryhub.management.demo import (
 )
 from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
+from memoryhub.queries.threads.evicted_pages import each_eviction
 from tests.harness.forks import MANAGE
 from tests.harness.instances import COMMAND_SECONDS
 
@@ -290,7 +291,8 @@ def the_promise_has_left(folder: Path) -> None:
             "ON t.id = e.thread_id WHERE t.name = ? ORDER BY e.seq",
             [airline.THREAD],
         )
-        story = [(kind, json.loads(body)) for kind, body in found]
+        each = (each_eviction(kind, json.loads(body)) for kind, body in found)
+        story = [step for event in each for step in event]
     began = [at for at, (kind, _) in enumerate(story) if kind == "turn.began"]
     promised, denied = (began[n - 1] for n in (airline.PROMISED, airline.DENIED))
     index = next(
@@ -435,11 +437,12 @@ def events(folder: Path, thread: str) -> Counter[str]:
     """How often what happened to a thread."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(
-            "SELECT e.type FROM memoryhub_event e "
+            "SELECT e.type, e.body FROM memoryhub_event e "
             "JOIN memoryhub_thread t ON t.id = e.thread_id WHERE t.name = ?",
             [thread],
         )
-        return Counter(kind for (kind,) in found)
+        each = (each_eviction(kind, json.loads(body)) for kind, body in found)
+        return Counter(kind for event in each for kind, _ in event)
 
 
 def open_threads(folder: Path) -> list[str]:

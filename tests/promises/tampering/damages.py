@@ -13,7 +13,7 @@ from django.db.models import Model
 
 from memoryhub.journal.rows import listed_columns
 from memoryhub.models.events import Event, Snapshot
-from memoryhub.models.pages import Page, PageLevel
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.working_memory import DueValue, Key
@@ -182,7 +182,8 @@ def cut(thread: Thread, chance: random.Random) -> Damage:
 
 #: All that is stored of a thread.
 _OF_THREAD: tuple[type[Model], ...] = (
-    *(Snapshot, Event, Slot, Turn, ThreadLabel, Page, PageLevel, Key, DueValue),
+    *(Snapshot, Event, Slot, Turn, ThreadLabel, Page, PageLevel, EvictedPage),
+    *(Key, DueValue),
 )
 
 

@@ -8,6 +8,7 @@ from memoryhub.kernel.paging.page_commands import EvictPage
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import eviction_runs, residency
+from memoryhub.queries.paging.eviction_runs import LEAVING
 from memoryhub.queries.replay import replay
 from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import do, gone, make_paged
@@ -21,7 +22,7 @@ def paged(agent: Agent) -> Thread:
 
 
 def leaving(paged: Thread) -> list[int]:
-    rows = Event.objects.filter(thread=paged, type__in=("page.evicted", "page.lowered"))
+    rows = Event.objects.filter(thread=paged, type__in=LEAVING)
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
@@ -32,7 +33,7 @@ def test_a_run_is_found_from_each_of_its_events_and_from_what_came(
         run = eviction_runs.get_run(paged, seq)
         assert run is not None
         assert run.first <= seq <= run.last
-        assert [each.seq for each in run.steps] == [*range(run.first, run.last + 1)]
+        assert {each.seq for each in run.steps} == {*range(run.first, run.last + 1)}
         assert run.newcomer is not None
         assert run.newcomer.seq == run.last + 1
         assert eviction_runs.get_run(paged, run.last + 1) == run

@@ -118,7 +118,7 @@ def test_lives_cost_the_same_for_one_page_or_many(
         name: (state.paging.frames.get(name) or state.paging.hot[name]).entry
         for name in [f"slot-{n}" for n in range(count)]
     }
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(3):
         found = lives.get_lives(get_segments(refund), entries)
     steps = [each for life in found.values() for each in life.steps]
     with django_assert_num_queries(2 if any(s.kind == "left" for s in steps) else 0):

@@ -9,6 +9,7 @@ from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import traces, working_set_maps
+from memoryhub.queries.paging.eviction_runs import LEAVING
 from memoryhub.queries.paging.working_set_maps import get_map, joined, tick
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
@@ -73,9 +74,7 @@ def test_what_happened_is_marked_where_it_did(agent: Agent) -> None:
     found = get_map(thread)
     kinds = dict(thread.events.values_list("seq", "type"))
     leaves = {seq for first, last in found.leaving for seq in range(first, last + 1)}
-    assert leaves == {
-        s for s, k in kinds.items() if k in ("page.evicted", "page.lowered")
-    }
+    assert leaves == {s for s, k in kinds.items() if k in LEAVING}
     assert [kinds[first] for first, _ in found.fetched] == ["page.faulted"]
     assert [kinds[first] for first, _ in found.refused] == ["fault.refused"]
     assert [kinds[seq] for seq in found.checkpoints] == ["checkpoint.taken"]

@@ -77,7 +77,7 @@ def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
     assert content == bundled.comparable(bundled.opened(data))
     assert taken.events == len(content["events.jsonl"])
     kinds = {line["type"] for line in content["events.jsonl"]}
-    assert kinds >= {"turn.packed", "page.evicted", "checkpoint.restored"}
+    assert kinds >= {"turn.packed", "pages.evicted", "checkpoint.restored"}
 
 
 def test_what_a_bound_key_named_is_called_the_same(

@@ -142,8 +142,8 @@ NAMED = {
     "types": {"type"},
     "keys": {"key"},
     "pages": {
-        *("page", "page_id", "displaced", "left_out", "derived_from", "provenance"),
-        "carries",
+        *("page", "page_id", "page_ids", "displaced", "left_out"),
+        *("derived_from", "provenance", "carries"),
     },
     "checkpoints": {"name"},
 }

@@ -19,6 +19,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
+from memoryhub.queries.threads.evicted_pages import EVICTED
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.paging.operator_pages import Verb
@@ -130,7 +131,7 @@ def test_settings_reach_the_budget(paged: Thread) -> None:
     paging = now(paged).paging
     assert paging.settings.usable == 1_600
     assert paging.used <= 1_600
-    assert "page.evicted" in types_of(receipt)
+    assert {*EVICTED} & {*types_of(receipt)}
     operator_pages.configure(paged, actor=ACTOR, config={"evict_at": None})
     assert now(paged).paging.settings.evict_at == 0.85
 

@@ -12,6 +12,7 @@ from memoryhub import journal
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries.threads.evicted_pages import each_eviction
 from memoryhub.queries.turns import contexts
 from memoryhub.services.imports.imports import Import
 from memoryhub.services.turns import simulations
@@ -38,8 +39,9 @@ BUDGET = 2_000
 
 def bodies(thread: Thread, kind: str) -> list[dict[str, Any]]:
     """Of events of a kind in order, but for names of tools, which are its subject's."""
-    rows = thread.events.filter(type=kind).order_by("seq")
-    found = [json.loads(row.body) for row in rows]
+    rows = thread.events.order_by("seq")
+    each = (each_eviction(row.type, json.loads(row.body)) for row in rows)
+    found = [body for event in each for name, body in event if name == kind]
     return [{name: each[name] for name in each if name != "tools"} for each in found]
 
 
@@ -254,6 +256,6 @@ def test_a_thread_that_was_made_before_keeps_its_own_settings(
     packed = bodies(thread, "turn.packed")
     assert len(packed) == thread.turn_count == 24
     assert max(each["tokens"] for each in packed) <= BUDGET
-    assert "page.evicted" not in types(thread)
+    assert not {"page.evicted", "pages.evicted"} & {*types(thread)}
     again, bad = take(acme, array(tmp_path, run(messages=bookings(12))), budget=BUDGET)
     assert (bad, again.counts.present) == ([], 1)

@@ -1,0 +1,61 @@
+"""Evicted pages: which events tell of a page's eviction together with others'.
+
+Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
+
+from memoryhub.journal.log.chain import plain_body
+from memoryhub.kernel.state.page_events import PageEvicted, PagesEvicted
+from memoryhub.models.pages import EvictedPage
+
+Body = Mapping[str, Any]
+#: Whose journal has an event, and its seq there.
+Place = tuple[UUID, int]
+EVICTED = (PageEvicted.event_type, PagesEvicted.event_type)
+
+
+def each_eviction(kind: str, body: Body) -> Iterator[tuple[str, Body]]:
+    """Yield an event's type and body; of pages.evicted those of a page.evicted each."""
+    if kind != PagesEvicted.event_type:
+        yield kind, body
+        return
+    for event in PagesEvicted.model_validate(body).each():
+        yield event.event_type, plain_body(event)
+
+
+def narrowed(kind: str, body: Body, page_id: str) -> Body:
+    """Return the body; of pages.evicted what it tells of this page."""
+    if kind != PagesEvicted.event_type:
+        return body
+    each = (one for _, one in each_eviction(kind, body))
+    return next(one for one in each if one["page_id"] == page_id)
+
+
+def list_places(
+    journals: Iterable[tuple[UUID, int]], page_ids: Collection[str], *, newest: int
+) -> list[tuple[Place, str]]:
+    """Return where pages.evicted tells of which of these pages. One query.
+
+    Journals are threads, each with the seq up to which it counts. Of each page and
+    journal the newest places.
+    """
+    within = Q()
+    for thread, up_to in journals:
+        within |= Q(thread_id=thread, seq__lte=up_to)
+    rank = Window(
+        RowNumber(), partition_by=["thread_id", "page"], order_by=F("seq").desc()
+    )
+    rows = EvictedPage.objects.filter(within, page__in=sorted(page_ids))
+    found = rows.annotate(place=rank).filter(place__lte=newest)
+    return [
+        ((thread, seq), page)
+        for thread, seq, page in found.values_list("thread_id", "seq", "page")
+    ]
