@@ -82,7 +82,7 @@ class Environment(BaseSettings):
     MEMORYHUB_EXPORTS_AT_ONCE: int = Field(default=4, ge=1)
     MEMORYHUB_EXPORTS_PER_DAY: int = Field(default=10, ge=1)
     #: Of memory that a process keeps indexes of what was said in.
-    MEMORYHUB_SEARCH_BYTES: int = Field(default=128 * 2**20, ge=2**20)
+    MEMORYHUB_SEARCH_BYTES: int = Field(default=48 * 2**20, ge=2**20)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
     #: JSON: prices by the model's name, or any other, for what-if costs.

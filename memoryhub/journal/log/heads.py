@@ -25,8 +25,8 @@ from memoryhub.vault.registry.lru import Lru
 
 #: How long a thread's place in lists may lag behind its newest event.
 LISTED_EVERY = timedelta(seconds=10)
-#: KiB of states kept in memory: 4,000 threads with 50 pages at hand each.
-KEPT_KIB = 250_000
+#: KiB of states kept in memory: 500 threads with 50 pages at hand each.
+KEPT_KIB = 32_000
 
 
 class MovedError(Exception):

@@ -32,10 +32,10 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Bytes of opened texts that a process keeps, nearly: of their payloads, and of what
 #: a text takes beside it, which is ten times as much for a short one.
-KEPT_BYTES = 64 * 1_048_576
+KEPT_BYTES = 32 * 1_048_576
 BESIDE_BYTES = 2_048
 #: Bytes of newest requests that a process keeps.
-KEPT_REQUESTS = 32 * 1_048_576
+KEPT_REQUESTS = 16 * 1_048_576
 #: What the definitions of an agent's own tools are called among pages that are gone.
 TOOLS = "tools"
 #: Events read in one statement.

@@ -16,9 +16,9 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Events that one step of `follow` folds at most.
 STEP = 1000
-#: KiB of the newest states of threads that a process keeps, a thousand with 50 pages at
-#: hand each; of the last sought ones, which few readers ask for.
-KEPT_KIB, SOUGHT_KIB = 64_000, 32_000
+#: KiB of the newest states of threads that a process keeps, 250 with 50 pages at hand
+#: each; of the last sought ones, which few readers ask for.
+KEPT_KIB, SOUGHT_KIB = 16_000, 8_000
 #: Events that a seek folds from the last one; beyond, a snapshot may be nearer.
 REACH = 200
 

@@ -88,7 +88,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             forget=Fate.VOID,
         ),
         "memoryhub.journal.log.thread_terms.indexes": OtherPlace(
-            holds="words of what subjects said, opened; 128 MiB",
+            holds="words of what subjects said, opened; 48 MiB",
             found="(subject, epoch), read before use, as is what was erased since",
             forget=Fate.VOID,
         ),
@@ -103,13 +103,13 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         ),
         "memoryhub.journal.writing.texts.Texts": OtherPlace(holds="what `texts` holds"),
         "memoryhub.journal.writing.texts.texts": OtherPlace(
-            holds="opened texts of pages, of 64 MiB sealed",
+            holds="opened texts of pages, of 32 MiB sealed",
             found="(subject, epoch), read before use, as is which texts were erased;"
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
         "memoryhub.journal.writing.texts.newest": OtherPlace(
-            holds="newest requests of threads, opened; 32 MiB",
+            holds="newest requests of threads, opened; 16 MiB",
             found="(subject, epoch), read before use, as is what was erased since;"
             " dropped at once where something of the subject was erased",
             forget=Fate.VOID,

@@ -405,7 +405,8 @@ def test_each_of_those_that_left_together_is_explained(
 ) -> None:
     factories.append(agent, "paged", *["One more line of talk. " * 12] * 20)
     paged.refresh_from_db()
-    seq = paged.events.filter(type="pages.evicted").order_by("seq").last().seq
+    joined = paged.events.filter(type="pages.evicted").order_by("seq")
+    *_, seq = joined.values_list("seq", flat=True)
     run = eviction_runs.get_run(paged, seq)
     assert run is not None
     here = [step for step in run.steps if step.seq == seq]
