@@ -125,7 +125,7 @@ def test_rail_overview_health_and_privacy_have_one_number(
 
 def test_health_says_how_full_the_caches_are(viewer: Client) -> None:
     page = text_of(viewer, "/p/acme/health")
-    row = r"opened texts</th>(\s*<td [^>]*>[^<]+</td>){2}\s*<td [^>]*>64\.0 MB<"
+    row = r"opened texts</th>(\s*<td [^>]*>[^<]+</td>){2}\s*<td [^>]*>32\.0 MB<"
     assert re.search(row, page)
 
 
