@@ -180,7 +180,7 @@ def _evicted(body: Body) -> str:
     return f"{body['page_id']} {way}, {body['cause']}{score}"
 
 
-def _all_evicted(body: Body) -> str:
+def _summarise_evictions(body: Body) -> str:
     if "page_id" in body:
         return _evicted(body)
     first, more = body["page_ids"][0], len(body["page_ids"]) - 1
@@ -327,7 +327,7 @@ _TELL: dict[str, Callable[[Body], str]] = {
     "fault.refused": _refused,
     "page.referenced": _named,
     "page.evicted": _evicted,
-    "pages.evicted": _all_evicted,
+    "pages.evicted": _summarise_evictions,
     "page.lowered": _lowered,
     "page.pinned": _named,
     "page.unpinned": _named,

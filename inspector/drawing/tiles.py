@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -76,8 +75,6 @@ class Gone:
     words: FirstWords
     #: By the very event at hand.
     now: bool
-    #: Others left by the same event.
-    joined: bool
 
 
 def groups(cells: Sequence[Cell], *, since: int, opened: str) -> list[Group]:
@@ -133,15 +130,12 @@ def gone(
     at: int,
 ) -> list[Gone]:
     """Draw what left up to an event."""
-    steps = [*steps]
-    seqs = Counter(each.seq for each in steps)
     return [
         Gone(
             step=each,
             hue=_hue(entries.get(each.page_id)),
             words=_words(each.page_id, texts),
             now=each.seq == at,
-            joined=seqs[each.seq] > 1,
         )
         for each in steps
     ]

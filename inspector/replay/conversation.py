@@ -74,7 +74,7 @@ class Folded:
 
 
 def picture(scene: Scene, line: EventLine | None, state: ThreadState | None) -> Context:
-    """Draw the messages around an event. Seven queries, more in a fork.
+    """Draw the messages around an event. Nine queries, more in a fork.
 
     Without a state nothing is told of what the model sees.
     """

@@ -83,13 +83,13 @@ def _scene(request: HttpRequest, visit: Visit) -> Scene:
         opened=_opened(request),
         base_seq=None if base is None else min(base, row.head_seq),
         hidden=tuple(word for word in NOUNS if word in hidden),
-        group=_name(words.get("group", "")),
-        left=_name(words.get("left", "")),
+        group=_read_name(words.get("group", "")),
+        left=_read_name(words.get("left", "")),
         passing=words.get("passing") == "1",
     )
 
 
-def _name(word: str) -> str:
+def _read_name(word: str) -> str:
     return word if names.valid(word) else ""
 
 

@@ -87,33 +87,33 @@ class Decision:
         self._hot: list[tuple[float, int, str]] | None = None
 
     def emit(self, event: Event, payload: bytes | None = None) -> None:
-        self._join_evicted()
+        self._join_evictions()
         if self._hot is not None and type(event) in _RESCORING:
             self._hot = None
         self.drafts.append(Draft(event=event, payload=payload))
 
-    def emit_evicted(self, event: PageEvicted) -> None:
+    def emit_eviction(self, event: PageEvicted) -> None:
         """Emit it together with those just before it, where one event can hold them."""
-        if self._evicted and not event.goes_with(self._evicted[-1]):
-            self._join_evicted()
+        if self._evicted and not event.can_join(self._evicted[-1]):
+            self._join_evictions()
         self._state = self._evolve[PageEvicted](self.state, event)
         self._evicted.append(event)
 
     def finish(self) -> list[Draft]:
         """Return all that was emitted."""
-        self._join_evicted()
+        self._join_evictions()
         return self.drafts
 
-    def _join_evicted(self) -> None:
+    def _join_evictions(self) -> None:
         """Make one draft of the evictions that have been folded one by one."""
         if not self._evicted:
             return
         evicted, self._evicted = self._evicted, []
-        event = evicted[0] if len(evicted) == 1 else PagesEvicted.of(evicted)
+        event = evicted[0] if len(evicted) == 1 else PagesEvicted.join(evicted)
         self.drafts.append(Draft(event=event))
-        self._moved_on(self.drafts[-1], self._state)
+        self._advance(self.drafts[-1], self._state)
 
-    def _moved_on(self, draft: Draft, after: ThreadState) -> None:
+    def _advance(self, draft: Draft, after: ThreadState) -> None:
         self._state = after._replace(seq=after.seq + 1)
         self._folded += 1
         if self._is_settled:
@@ -126,7 +126,7 @@ class Decision:
         while self._folded < len(self.drafts):
             draft = self.drafts[self._folded]
             fold = self._evolve[type(draft.event)]
-            self._moved_on(draft, fold(self._state, draft.event))
+            self._advance(draft, fold(self._state, draft.event))
         return self._state
 
     def goes_by(self, settings: Settings) -> None:

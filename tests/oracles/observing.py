@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memoryhub.kernel.state.observing import Observation, Observing
-from memoryhub.kernel.state.page_events import list_evicted
+from memoryhub.kernel.state.page_events import list_evictions
 from memoryhub.kernel.state.state import ThreadState
 
 #: Ids of pages that are there, as whoever keeps them says.
@@ -51,7 +51,7 @@ class Standing:
         elif event.event_type == "log.reflected":
             for n in self.ranges[event.page_id]:
                 self.by[n] = event.page_id
-        for each in list_evicted(event):
+        for each in list_evictions(event):
             user = state.paging.last_user
             spared = user is not None and each.page_id == f"slot-{user.slot}"
             assert each.cause != "observed" or not spared

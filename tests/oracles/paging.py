@@ -34,7 +34,7 @@ from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.events import (
     Limits,
 )
-from memoryhub.kernel.state.page_events import LevelMade, list_evicted
+from memoryhub.kernel.state.page_events import LevelMade, split_event
 from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.state import ThreadState
@@ -332,12 +332,12 @@ class Bench:
 
 
 def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
-    return [event for event in single(events) if isinstance(event, kind)]
+    return [event for event in split_events(events) if isinstance(event, kind)]
 
 
-def single(events: Iterable[Any]) -> list[Any]:
+def split_events(events: Iterable[Any]) -> list[Any]:
     """The events, with each page that left by itself."""
-    return [one for event in events for one in [*list_evicted(event)] or [event]]
+    return [one for event in events for one in split_event(event)]
 
 
 def prose(tokens: int, word: str = "abcdefg") -> str:

@@ -46,7 +46,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import Receipt
 from memoryhub.kernel.paging.page_commands import DeletePage
-from memoryhub.kernel.state.page_events import PageCreated, PageUpdated, list_evicted
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated, list_evictions
 from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
@@ -309,7 +309,7 @@ def _written(receipt: Receipt, mapped: dict[str, bool]) -> list[WrittenOut]:
     leaving: list[str] = []
     for each in receipt.events:
         event = each.event
-        gone = (page for page in list_evicted(event) if page.tier_before == "L0")
+        gone = (page for page in list_evictions(event) if page.tier_before == "L0")
         leaving += [page.page_id for page in gone]
         if isinstance(event, PageCreated | PageUpdated):
             out = WrittenOut(

@@ -89,7 +89,9 @@ def _compressed(rows: PageRows, before: ThreadState, event: Any, seq: int) -> No
         rows.add_level(_level(before.id, event, level, producer=event.producer))
 
 
-def _evicted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
+def _add_evicted_pages(
+    rows: PageRows, before: ThreadState, event: Any, seq: int
+) -> None:
     rows.evicted += [
         EvictedPageRow(before.id, page_id, seq) for page_id in event.page_ids
     ]
@@ -143,7 +145,7 @@ _MAKERS: dict[type[Event], Callable[[PageRows, ThreadState, Any, int], None]] = 
     page_events.PageCreated: _created,
     page_events.PageUpdated: _updated,
     page_events.PageCompressed: _compressed,
-    page_events.PagesEvicted: _evicted,
+    page_events.PagesEvicted: _add_evicted_pages,
     page_events.PageDeleted: _deleted,
     RecordsErased: _erased,
 }

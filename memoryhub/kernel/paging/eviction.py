@@ -217,7 +217,7 @@ def _leave(
     found: Found | None = None,
 ) -> None:
     tokens = decision.paging.frames[frame.page_id].tokens
-    decision.emit_evicted(
+    decision.emit_eviction(
         PageEvicted(
             turn=decision.turn,
             cause=cause,

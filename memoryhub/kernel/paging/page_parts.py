@@ -29,7 +29,7 @@ PART = Part(
         events.FaultRefused: residency.fault_refused,
         events.PageReferenced: residency.referenced,
         events.PageEvicted: residency.evicted,
-        events.PagesEvicted: residency.all_evicted,
+        events.PagesEvicted: residency.apply_pages_evicted,
         events.PageLowered: residency.lowered,
         events.PagePinned: residency.pinned,
         events.PageUnpinned: residency.unpinned,

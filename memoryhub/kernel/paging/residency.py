@@ -204,8 +204,8 @@ def evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
     return state._replace(paging=_tallied(paging, *names))
 
 
-def all_evicted(state: ThreadState, event: events.PagesEvicted) -> ThreadState:
-    for each in event.each():
+def apply_pages_evicted(state: ThreadState, event: events.PagesEvicted) -> ThreadState:
+    for each in event.split():
         state = evicted(state, each)
     return state
 

@@ -317,7 +317,7 @@ class PageEvicted(PageEvent):
     entry: EntryBody | None = None
     displaced: Name | None = None
 
-    def goes_with(self, last: PageEvicted) -> bool:
+    def can_join(self, last: PageEvicted) -> bool:
         """Whether one event may tell of the page that left before it, and of this."""
         return (
             (self.turn, self.cause, self.by, self.policy, self.tier_before)
@@ -349,8 +349,8 @@ class PagesEvicted(PageEvent):
     displaced: list[Name] = Field(default_factory=list)
 
     @classmethod
-    def of(cls, pages: Sequence[PageEvicted]) -> PagesEvicted:
-        """Join evictions, of which each `goes_with` the one before it."""
+    def join(cls, pages: Sequence[PageEvicted]) -> PagesEvicted:
+        """Join evictions, of which each `can_join` the one before it."""
         first = pages[0]
         scores = [page.score for page in pages if page.score is not None]
         return cls(
@@ -364,7 +364,7 @@ class PagesEvicted(PageEvent):
             displaced=[page.displaced for page in pages if page.displaced is not None],
         )
 
-    def each(self) -> Iterator[PageEvicted]:
+    def split(self) -> Iterator[PageEvicted]:
         """Yield the evictions that it joins."""
         number = len(self.page_ids)
         scores: Sequence[float | None] = self.scores or [None] * number
@@ -385,11 +385,16 @@ class PagesEvicted(PageEvent):
             )
 
 
-def list_evicted(event: Event) -> Iterable[PageEvicted]:
+def list_evictions(event: Event) -> Iterable[PageEvicted]:
     """List the evictions that an event tells of: none, itself, or those it joins."""
     if isinstance(event, PagesEvicted):
-        return event.each()
+        return event.split()
     return [event] if isinstance(event, PageEvicted) else []
+
+
+def split_event(event: Event) -> Sequence[Event]:
+    """Return the evictions that an event joins, or the event itself."""
+    return [*event.split()] if isinstance(event, PagesEvicted) else [event]
 
 
 class PageLowered(PageEvent):

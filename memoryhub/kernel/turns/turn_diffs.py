@@ -167,14 +167,11 @@ def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
 
 
 def _add_event(stories: dict[str, _Story], happened: Happened) -> None:
-    if isinstance(happened.event, events.PagesEvicted):
-        for each in happened.event.each():
-            _place(stories, happened, each)
-    else:
-        _place(stories, happened, happened.event)
+    for event in events.split_event(happened.event):
+        _add_placed(stories, happened, event)
 
 
-def _place(stories: dict[str, _Story], happened: Happened, event: Event) -> None:
+def _add_placed(stories: dict[str, _Story], happened: Happened, event: Event) -> None:
     placed = _placed(event)
     if placed is None:
         return

@@ -18,7 +18,7 @@ from memoryhub.queries.paging import newcomers
 from memoryhub.queries.paging.newcomers import Newcomer
 from memoryhub.queries.paging.residency import Why, why_each
 from memoryhub.queries.threads import evicted_pages
-from memoryhub.queries.threads.evicted_pages import EVICTED, Body, each_eviction
+from memoryhub.queries.threads.evicted_pages import EVICTED, Body, split_evictions
 
 LOWERED = page_events.PageLowered.event_type
 LEAVING = (*EVICTED, LOWERED)
@@ -176,7 +176,7 @@ def _steps(seq: int, kind: str, text: str) -> list[EvictionStep]:
     """Read an event's body; nothing of a page that only went off the hot list."""
     return [
         _step(seq, body, lowered=kind == LOWERED)
-        for _, body in each_eviction(kind, orjson.loads(text))
+        for _, body in split_evictions(kind, orjson.loads(text))
         if kind == LOWERED or body["tier_before"] == "L0"
     ]
 

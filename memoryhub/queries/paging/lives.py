@@ -29,7 +29,7 @@ from memoryhub.kernel.state.state import Segment
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.queries.threads import evicted_pages
-from memoryhub.queries.threads.evicted_pages import Body, Place, each_eviction
+from memoryhub.queries.threads.evicted_pages import Body, Place, split_evictions
 
 #: Steps of one page that its life has; older ones are left out.
 STEPS = 60
@@ -237,7 +237,7 @@ def _rows(
 def _evicted_rows(
     parts: Sequence[Segment], page_ids: Collection[str]
 ) -> Iterator[tuple[UUID, int, str, str, Body]]:
-    """Of events that tell of several pages, what they tell of each of these."""
+    """Yield the evictions of these pages that joined events tell of."""
     journals = [(part.thread, part.up_to_seq) for part in parts]
     places = evicted_pages.list_places(journals, page_ids, newest=STEPS)
     events = Event.objects.at_places({place for place, _ in places})
@@ -245,11 +245,12 @@ def _evicted_rows(
     for thread, seq, kind, text in events.values_list(
         "thread_id", "seq", "type", "body"
     ):
-        each = each_eviction(kind, orjson.loads(text))
+        each = split_evictions(kind, orjson.loads(text))
         read[thread, seq] = {body["page_id"]: body for _, body in each}
     for (thread, seq), page_id in places:
-        body = read[thread, seq][page_id]
-        yield thread, seq, PageEvicted.event_type, page_id, body
+        # An erasure may have blanked the names since the places were read.
+        if body := read[thread, seq].get(page_id):
+            yield thread, seq, PageEvicted.event_type, page_id, body
 
 
 def _step(thread: UUID, seq: int, kind: str, body: Body, began: int) -> LifeStep | None:

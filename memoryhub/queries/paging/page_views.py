@@ -125,7 +125,7 @@ class DeletedPage:
 def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
     """Return a page as of `seq`.
 
-    At most fourteen queries, more in a fork for what is inherited. `thread` comes with
+    At most eighteen queries, more in a fork for what is inherited. `thread` comes with
     its subject. Raises PageUnknownError, PageErasedError.
     """
     state, parts = states.state_of(thread, seq), get_segments(thread)
@@ -163,7 +163,7 @@ def get_page(thread: Thread, page_id: str, *, seq: int) -> PageView:
 
 
 def get_deleted(thread: Thread, page_id: str) -> DeletedPage:
-    """Return what is known of a page that is gone. Four queries."""
+    """Return what is known of a page that is gone. Six queries."""
     parts = get_segments(thread)
     rows = Page.objects.filter(thread__in=[part.thread for part in parts])
     row = rows.filter(page_id=page_id).order_by("seq").last()
@@ -255,12 +255,12 @@ def _step(row: Event, page_id: str) -> Step:
         at=row.at,
         type=row.type,
         actor=row.actor,
-        body=evicted_pages.narrowed(row.type, orjson.loads(row.body), page_id),
+        body=evicted_pages.narrow_to_page(row.type, orjson.loads(row.body), page_id),
     )
 
 
 def _evicts(step: Step) -> bool:
-    return step.type in evicted_pages.EVICTED and step.body["tier_before"] == "L0"
+    return step.type in evicted_pages.EVICTED and step.body.get("tier_before") == "L0"
 
 
 # The table

@@ -6,7 +6,7 @@ The kernel decides on the state at hand, as it would for the writer; nothing is 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from memoryhub.kernel.commands import Command
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import Recorded, decide, evolve
 from memoryhub.kernel.state.bodies import Event
-from memoryhub.kernel.state.page_events import list_evicted
+from memoryhub.kernel.state.page_events import split_event
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
@@ -96,16 +96,10 @@ def get_preview(
         before=_fill(before),
         after=_fill(after),
         effects=tuple(
-            _effect(event) for draft in drafts for event in _single(draft.event)
+            _effect(event) for draft in drafts for event in split_event(draft.event)
         ),
         why=residency.why_of(after, page_id) if page_id else None,
     )
-
-
-def _single(event: Event) -> Sequence[Event]:
-    """The event, or of pages that leave together one for each."""
-    evicted: Sequence[Event] = [*list_evicted(event)]
-    return evicted or [event]
 
 
 def _moved(state: ThreadState, event: Event) -> ThreadState:

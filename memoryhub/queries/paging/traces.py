@@ -189,7 +189,7 @@ def _evicted(trace: Trace, body: Body, place: int) -> None:
         trace.left.add(place)
 
 
-def _all_evicted(trace: Trace, body: Body, place: int) -> None:
+def _remove_pages(trace: Trace, body: Body, place: int) -> None:
     for page_id in body["page_ids"]:
         trace.weigh(page_id, 0)
     trace.left.add(place)
@@ -208,6 +208,6 @@ _MOVES: dict[str, Callable[[Trace, Body, int], None]] = {
     page_events.FaultRefused.event_type: _refused,
     page_events.PageLowered.event_type: _lowered,
     page_events.PageEvicted.event_type: _evicted,
-    page_events.PagesEvicted.event_type: _all_evicted,
+    page_events.PagesEvicted.event_type: _remove_pages,
     page_events.PageDeleted.event_type: _deleted,
 }

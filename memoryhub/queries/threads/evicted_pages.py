@@ -22,27 +22,30 @@ Place = tuple[UUID, int]
 EVICTED = (PageEvicted.event_type, PagesEvicted.event_type)
 
 
-def each_eviction(kind: str, body: Body) -> Iterator[tuple[str, Body]]:
+def split_evictions(kind: str, body: Body) -> Iterator[tuple[str, Body]]:
     """Yield an event's type and body; of pages.evicted those of a page.evicted each."""
     if kind != PagesEvicted.event_type:
         yield kind, body
         return
-    for event in PagesEvicted.model_validate(body).each():
+    for event in PagesEvicted.model_validate(body).split():
         yield event.event_type, plain_body(event)
 
 
-def narrowed(kind: str, body: Body, page_id: str) -> Body:
-    """Return the body; of pages.evicted what it tells of this page."""
+def narrow_to_page(kind: str, body: Body, page_id: str) -> Body:
+    """Return the body; of pages.evicted the part that tells of this page.
+
+    The whole where an erasure has blanked the page's name meanwhile.
+    """
     if kind != PagesEvicted.event_type:
         return body
-    each = (one for _, one in each_eviction(kind, body))
-    return next(one for one in each if one["page_id"] == page_id)
+    each = (one for _, one in split_evictions(kind, body))
+    return next((one for one in each if one["page_id"] == page_id), body)
 
 
 def list_places(
     journals: Iterable[tuple[UUID, int]], page_ids: Collection[str], *, newest: int
 ) -> list[tuple[Place, str]]:
-    """Return where pages.evicted tells of which of these pages. One query.
+    """Return the places of pages.evicted, each with a page it names. One query.
 
     Journals are threads, each with the seq up to which it counts. Of each page and
     journal the newest places.

@@ -29,7 +29,7 @@ from memoryhub.models.pages import EvictedPage
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import Batch, Listing
-from memoryhub.queries.threads.evicted_pages import each_eviction
+from memoryhub.queries.threads.evicted_pages import split_evictions
 from memoryhub.queries.threads.forks import get_segments
 
 #: By event type, what it does to a page.
@@ -189,7 +189,7 @@ class _Walk:
                     break
 
     def _steps(self, row: Event) -> Iterator[Mutation]:
-        for kind, body in each_eviction(row.type, orjson.loads(row.body)):
+        for kind, body in split_evictions(row.type, orjson.loads(row.body)):
             if kind == row.type or self.page_id in (None, body["page_id"]):
                 yield _mutation(self.thread, row, body)
 

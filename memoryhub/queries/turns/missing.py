@@ -147,7 +147,7 @@ def get_missing(
     """Return what the request of a turn does not show whole, as of when it was packed.
 
     `since` is the turn that is looked back to; what fits the question best comes first.
-    Eight queries at most, whatever the number of pages. `thread` comes with its
+    Ten queries at most, whatever the number of pages. `thread` comes with its
     subject.
     """
     whole = frozenset(used.page_id for used in shown.used if used.whole)

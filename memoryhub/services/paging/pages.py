@@ -21,7 +21,12 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
 )
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.page_events import By, PageCreated, PageMapped, list_evicted
+from memoryhub.kernel.state.page_events import (
+    By,
+    PageCreated,
+    PageMapped,
+    list_evictions,
+)
 from memoryhub.kernel.state.pages import (
     SYSTEM_PROMPT,
     Entry,
@@ -228,7 +233,7 @@ def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
 
 def evictions(receipt: Receipt) -> list[str]:
     """List the pages that left the working set for what the command did."""
-    evicted = (page for each in receipt.events for page in list_evicted(each.event))
+    evicted = (page for each in receipt.events for page in list_evictions(each.event))
     gone = [page.page_id for page in evicted if page.tier_before == "L0"]
     return [*dict.fromkeys(gone)]
 
@@ -245,7 +250,7 @@ def mapped(receipt: Receipt) -> dict[str, bool]:
         elif isinstance(event, PageMapped):
             found[event.page_id] = True
         else:
-            found |= {page.page_id: False for page in list_evicted(event)}
+            found |= {page.page_id: False for page in list_evictions(event)}
     return found
 
 

@@ -44,7 +44,7 @@ from memoryhub.kernel.state.page_events import (
     PageReferenced,
     TurnBegan,
     TurnPacked,
-    list_evicted,
+    list_evictions,
 )
 from memoryhub.kernel.state.pages import FULL, Location, slot_page_id
 from memoryhub.kernel.state.state import ThreadState
@@ -180,7 +180,7 @@ class Simulation:
         for each in receipt.events:
             if name := COUNTED.get(type(each.event)):
                 self.counts[name] += 1
-            if evicted := [*list_evicted(each.event)]:
+            if evicted := [*list_evictions(each.event)]:
                 self.counts["evictions"] += len(evicted)
 
 

@@ -400,7 +400,7 @@ def test_a_red_check_leads_to_the_threads_that_prove_it(
     assert f">{verdicts.WORDS[flag]}</a>" in text_of(viewer, "/p/acme/panels/facets")
 
 
-def test_each_of_those_that_left_together_is_explained(
+def test_working_set_explains_each_page_that_left_together(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
     factories.append(agent, "paged", *["One more line of talk. " * 12] * 20)

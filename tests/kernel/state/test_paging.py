@@ -55,7 +55,7 @@ from tests.kernel.paged import (
     thirds,
     written,
 )
-from tests.oracles.paging import Bench, page, rewrite, single, slot
+from tests.oracles.paging import Bench, page, rewrite, slot, split_events
 from tests.oracles.paging_model import Model, No
 
 #: What calls and results have to do with each other is held against talks.
@@ -122,9 +122,11 @@ class Threads(RuleBasedStateMachine):
             expected, self.model = str(error), before
         assert refusal == expected
         if not refusal:
-            assert [outlined(event) for event in single(events)] == self.model.steps
+            assert [
+                outlined(event) for event in split_events(events)
+            ] == self.model.steps
             assert self.bench.state.clock == self.model.clock == floor + len(events)
-        no_victim_was_pinned(single(events), before, command)
+        no_victim_was_pinned(split_events(events), before, command)
         return events
 
     def pick(self, pick: int) -> str:
@@ -299,7 +301,7 @@ class Threads(RuleBasedStateMachine):
             return
         self.model.forked(changes)
         assert [
-            outlined(event) for event in single(each.event for each in child.log)
+            outlined(event) for event in split_events(each.event for each in child.log)
         ] == self.model.steps
         self.bench = child
         self.watched()

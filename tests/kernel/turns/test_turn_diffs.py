@@ -17,6 +17,7 @@ from memoryhub.kernel.paging.page_commands import (
     FaultPage,
     MapPage,
 )
+from memoryhub.kernel.state.page_events import split_event
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.turns import turn_diffs
 from memoryhub.kernel.turns.turn_diffs import Change, Happened
@@ -76,9 +77,12 @@ def explained(before: Frames, after: Frames, between: list[Happened]) -> None:
         assert (change.reason is None) == stayed
         for reason in (change.reason, change.removal):
             if reason is not None:
-                event: Any = happened[reason.thread, reason.seq]
-                own = getattr(event, "page_id", None) or f"slot-{event.index}"
-                assert own == change.page_id
+                parts: Any = split_event(happened[reason.thread, reason.seq])
+                named = {
+                    getattr(each, "page_id", None) or f"slot-{each.index}"
+                    for each in parts
+                }
+                assert change.page_id in named
         if change.reason is not None:
             assert change.reason.type in MAKERS[change.kind]
         if change.removal is not None:

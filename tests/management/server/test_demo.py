@@ -43,7 +43,7 @@ from memoryhub.management.demo import (
 )
 from memoryhub.management.demo.client import Client
 from memoryhub.management.demo.messages import Exchange, Message, slot
-from memoryhub.queries.threads.evicted_pages import each_eviction
+from memoryhub.queries.threads.evicted_pages import split_evictions
 from tests.harness.forks import MANAGE
 from tests.harness.instances import COMMAND_SECONDS
 
@@ -291,7 +291,7 @@ def the_promise_has_left(folder: Path) -> None:
             "ON t.id = e.thread_id WHERE t.name = ? ORDER BY e.seq",
             [airline.THREAD],
         )
-        each = (each_eviction(kind, json.loads(body)) for kind, body in found)
+        each = (split_evictions(kind, json.loads(body)) for kind, body in found)
         story = [step for event in each for step in event]
     began = [at for at, (kind, _) in enumerate(story) if kind == "turn.began"]
     promised, denied = (began[n - 1] for n in (airline.PROMISED, airline.DENIED))
@@ -441,7 +441,7 @@ def events(folder: Path, thread: str) -> Counter[str]:
             "JOIN memoryhub_thread t ON t.id = e.thread_id WHERE t.name = ?",
             [thread],
         )
-        each = (each_eviction(kind, json.loads(body)) for kind, body in found)
+        each = (split_evictions(kind, json.loads(body)) for kind, body in found)
         return Counter(kind for event in each for kind, _ in event)
 
 

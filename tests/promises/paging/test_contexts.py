@@ -41,7 +41,7 @@ from tests.cast import sample
 from tests.cast.factories import get_thread, make_agent, make_slot, make_thread, run
 from tests.cast.recordings import take
 from tests.harness.instances import Instance
-from tests.oracles.paging import single
+from tests.oracles.paging import split_events
 from tests.validators import require_request
 
 BUDGET = 6_000
@@ -219,7 +219,7 @@ def no_victim_was_pinned(thread: Thread) -> int:
     """How many there were. What counts is who is pinned when each leaves."""
     victims = 0
     for step in steps(thread):
-        for event in single([step.event]):
+        for event in split_events([step.event]):
             if not isinstance(event, PageEvicted | PageLowered):
                 continue
             if getattr(event, "tier_before", "L0") == "L0":

@@ -36,7 +36,7 @@ def thread(agent: Agent) -> Thread:
     return factories.get_thread(agent, "paged")
 
 
-def joined(thread: Thread) -> list[tuple[int, PagesEvicted]]:
+def list_joined(thread: Thread) -> list[tuple[int, PagesEvicted]]:
     rows = thread.events.filter(type=PagesEvicted.event_type).order_by("seq")
     return [(row.seq, PagesEvicted.model_validate_json(row.body)) for row in rows]
 
@@ -70,7 +70,7 @@ def evicted(
 
 @pytest.mark.parametrize("scores", [(0.1, 0.2, 0.3), (None, None, None)])
 @pytest.mark.parametrize("displaced", [(), ("x",), ("x", "y", "z")])
-def test_joining_loses_nothing(
+def test_split_gives_back_the_evictions_that_were_joined(
     scores: tuple[float | None, ...], displaced: tuple[str, ...]
 ) -> None:
     out = [*[None] * (3 - len(displaced)), *displaced]
@@ -78,11 +78,11 @@ def test_joining_loses_nothing(
         evicted(page_id, score=score, displaced=name)
         for page_id, score, name in zip("abc", scores, out, strict=True)
     ]
-    assert all(b.goes_with(a) for a, b in pairwise(each))
-    assert [*PagesEvicted.of(each).each()] == each
+    assert all(b.can_join(a) for a, b in pairwise(each))
+    assert [*PagesEvicted.join(each).split()] == each
 
 
-def test_what_differs_is_not_joined() -> None:
+def test_evictions_that_differ_are_not_joined() -> None:
     first = evicted("a", displaced="x")
     for other in (
         evicted("b", displaced="y", score=None),
@@ -91,11 +91,11 @@ def test_what_differs_is_not_joined() -> None:
         evicted("b", displaced="y").model_copy(update={"by": "user"}),
         evicted("b", displaced="y").model_copy(update={"lookup": "hit"}),
     ):
-        assert not other.goes_with(first)
+        assert not other.can_join(first)
 
 
-def test_each_page_is_found_by_its_row(thread: Thread) -> None:
-    events = joined(thread)
+def test_evicted_page_rows_name_each_page_of_an_event(thread: Thread) -> None:
+    events = list_joined(thread)
     assert max(len(event.page_ids) for _, event in events) > 3
     rows = EvictedPage.objects.filter(thread=thread).values_list("page", "seq")
     assert sorted(rows) == sorted(
@@ -103,15 +103,15 @@ def test_each_page_is_found_by_its_row(thread: Thread) -> None:
     )
 
 
-def test_a_page_is_told_of_its_own_part(thread: Thread) -> None:
+def test_life_and_history_show_only_the_own_part_of_an_event(thread: Thread) -> None:
     entries = {
         page_id: pages.current_entry(thread, page_id)
-        for _, event in joined(thread)
+        for _, event in list_joined(thread)
         for page_id in event.page_ids
     }
     found = lives.get_lives(get_segments(thread), entries)
-    for seq, event in joined(thread):
-        for each in event.each():
+    for seq, event in list_joined(thread):
+        for each in event.split():
             left = [one for one in found[each.page_id].steps if one.seq == seq]
             assert [(one.kind, one.score) for one in left] == [("left", each.score)]
             view = page_views.get_page(thread, each.page_id, seq=seq)
@@ -124,18 +124,22 @@ def test_a_page_is_told_of_its_own_part(thread: Thread) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "evict"])
-def test_a_walk_may_stop_within_an_event(thread: Thread, kind: str | None) -> None:
+def test_list_of_changes_goes_on_within_an_event(
+    thread: Thread, kind: str | None
+) -> None:
     where = MutationFilter(type=kind)
     whole = [*walked(thread, where, 200)]
     assert [*walked(thread, where, 1)] == [*walked(thread, where, 3)] == whole
-    told = sum(len(event.page_ids) for _, event in joined(thread))
+    told = sum(len(event.page_ids) for _, event in list_joined(thread))
     single = thread.events.filter(type=PageEvicted.event_type).count()
     assert sum(each.type == "evict" for each in whole) == told + single
     by_nobody = MutationFilter(type=kind, by="user")
     assert [*walked(thread, by_nobody, 2)] == [e for e in whole if e.by == "user"]
 
 
-def test_the_rows_are_compared_and_made_again(thread: Thread) -> None:
+def test_verify_compares_evicted_page_rows_and_rebuild_makes_them(
+    thread: Thread,
+) -> None:
     assert verify(thread) is None
     row = EvictedPage.objects.filter(thread=thread).first()
     assert row is not None

@@ -12,7 +12,7 @@ from memoryhub import journal
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.threads.evicted_pages import each_eviction
+from memoryhub.queries.threads.evicted_pages import split_evictions
 from memoryhub.queries.turns import contexts
 from memoryhub.services.imports.imports import Import
 from memoryhub.services.turns import simulations
@@ -40,7 +40,7 @@ BUDGET = 2_000
 def bodies(thread: Thread, kind: str) -> list[dict[str, Any]]:
     """Of events of a kind in order, but for names of tools, which are its subject's."""
     rows = thread.events.order_by("seq")
-    each = (each_eviction(row.type, json.loads(row.body)) for row in rows)
+    each = (split_evictions(row.type, json.loads(row.body)) for row in rows)
     found = [body for event in each for name, body in event if name == kind]
     return [{name: each[name] for name in each if name != "tools"} for each in found]
 
