@@ -124,7 +124,7 @@ class EvictedPage(models.Model):
         subject="thread__subject",
         exported="events.jsonl",
         forget=Fate.DELETED,
-        references=(Reference("thread_id", "seq"),),
+        # No reference: a row repeats the body of its event, and stays as long as that.
         holds=fields(id="thread", name="page", number="seq"),
     )
 

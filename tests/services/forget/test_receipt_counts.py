@@ -45,6 +45,7 @@ PLACES: Mapping[str, str] = {
     "turns": _ALL.format(table="turn"),
     "pages": _ALL.format(table="page") + " AND x.deleted_seq IS NULL",
     "page_levels": _ALL.format(table="pagelevel"),
+    "evicted_pages": _ALL.format(table="evictedpage"),
     "keys": _ALL.format(table="key"),
     "checkpoints": _ALL.format(table="checkpoint"),
     "due_values": _ALL.format(table="duevalue"),
